@@ -66,8 +66,7 @@ impl Watches {
             WatchScope::End(id) => (id, true),
         };
         let of = WorkflowRef::of(&id, verb)?;
-        // Beyond the most long polls an execution is described again and again.
-        let permit = Arc::clone(&self.long_polls).try_acquire_owned().ok();
-        one::open(reader, (news, permit), (call, verb), (of, only_end)).await
+        let long_polls = Arc::clone(&self.long_polls);
+        one::open(reader, (news, long_polls), (call, verb), (of, only_end)).await
     }
 }

@@ -52,6 +52,15 @@ pub(crate) fn exhausted(pause: Duration) -> Status {
     status
 }
 
+/// The limit of this name is reached; the server names no pause.
+pub(crate) fn exhausted_by(cause: &'static str) -> Status {
+    let mut status = Status::resource_exhausted("a limit is reached");
+    let metadata = status.metadata_mut();
+    metadata.insert("x-resource-exhausted-cause", cause.parse().unwrap());
+    metadata.insert("x-resource-exhausted-scope", "Namespace".parse().unwrap());
+    status
+}
+
 fn not_found(message: &str) -> Status {
     let name = "temporal.api.errordetails.v1.NotFoundFailure";
     with_detail(Code::NotFound, message, name, Vec::new())

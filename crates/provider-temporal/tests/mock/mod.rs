@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     Hang,
     Slow(Duration),
     Throttle(Duration),
+    /// The limit of this name is reached.
+    Exhausted(&'static str),
     Unavailable,
     Malformed,
     Denied,
@@ -55,6 +57,8 @@ pub(crate) struct State {
     fault: Mutex<Option<Fault>>,
     /// Calls that are refused until the test allows them again.
     refused: Mutex<BTreeSet<&'static str>>,
+    /// Calls that reach a limit until the test allows them again, with the name of the limit.
+    exhausted: Mutex<BTreeMap<&'static str, &'static str>>,
     /// What happens immediately before the next call of a name.
     before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
@@ -76,6 +80,7 @@ impl Mock {
             world: Mutex::default(),
             fault: Mutex::default(),
             refused: Mutex::default(),
+            exhausted: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -128,8 +133,14 @@ impl Mock {
         lock(&self.state.refused).insert(name);
     }
 
+    /// Every call of this name reaches the limit of this cause until [`Self::allow`].
+    pub(crate) fn exhaust(&self, name: &'static str, cause: &'static str) {
+        lock(&self.state.exhausted).insert(name, cause);
+    }
+
     pub(crate) fn allow(&self, name: &'static str) {
         lock(&self.state.refused).remove(name);
+        lock(&self.state.exhausted).remove(name);
     }
 
     /// Changes something immediately before the next call of this name.
@@ -193,6 +204,10 @@ impl State {
         if lock(&self.refused).contains(name) {
             return Err(Status::unavailable("shutting down"));
         }
+        let cause = lock(&self.exhausted).get(name).copied();
+        if let Some(cause) = cause {
+            return Err(answer::exhausted_by(cause));
+        }
         let fault = lock(&self.fault).take();
         match fault {
             Some(Fault::Hang) => {
@@ -204,6 +219,7 @@ impl State {
                 Ok(false)
             }
             Some(Fault::Throttle(pause)) => Err(answer::exhausted(pause)),
+            Some(Fault::Exhausted(cause)) => Err(answer::exhausted_by(cause)),
             Some(Fault::Unavailable) => Err(Status::unavailable("shutting down")),
             Some(Fault::Denied) => Err(Status::permission_denied("Request unauthorized.")),
             Some(Fault::Malformed) => Ok(true),
