@@ -4,7 +4,7 @@
 //! of its own; what it remembers saves calls and can be lost.
 //!
 //! The pure part is `facts`, `steps`, `response`, `failure`, `payload`, `query`, `request` and `error`; the
-//! shell is `client`, `codec`, `reader`, `list`, `history`, `definitions`, `start`, `signal`, `steer`, `watch` and
+//! shell is `client`, `codec`, `reader`, `list`, `count`, `history`, `definitions`, `start`, `signal`, `steer`, `watch` and
 //! `provider`.
 
 #[doc(hidden)]
@@ -13,6 +13,7 @@ mod capability;
 mod client;
 mod codec;
 mod config;
+mod count;
 mod definitions;
 mod deleted;
 mod error;

@@ -69,6 +69,18 @@ pub(crate) fn row(verb: Verb, info: &WorkflowExecutionInfo) -> Result<Observatio
     Ok(seen)
 }
 
+/// What is shown of an execution of which only the status is known.
+pub(crate) fn of_status(status: i32) -> Option<Observation> {
+    let name = ExecutionId::new("any").ok()?;
+    let native = NativeState::new(status_word(status));
+    let native = if native.state == RUNNING {
+        native.with(PENDING, "unread")
+    } else {
+        native
+    };
+    Some(Observation::new(name, native))
+}
+
 fn basics(verb: Verb, info: &WorkflowExecutionInfo, of: &WorkflowRef) -> Result<Observation> {
     let name = ExecutionId::new(of.name()).map_err(|why| malformed(verb, why))?;
     let mut seen = Observation::new(name, NativeState::new(status_word(info.status)));
