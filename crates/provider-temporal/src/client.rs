@@ -37,6 +37,10 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a call that waits for the end of a pause checks the clock, which tests move.
 const TICK: Duration = Duration::from_millis(50);
 
+/// The smallest burst with which watches find turns to spare: a quarter is left to people, and an
+/// execution that was never read takes two.
+const LEAST_BURST: u32 = 4;
+
 /// One question: whose deadline, and under which verb its errors are reported.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask<'a> {
@@ -74,6 +78,14 @@ impl Client {
         if config.namespace.is_empty() {
             return Err(ConfigError::Namespace);
         }
+        for (key, quota) in [
+            ("visibility", config.quotas.visibility),
+            ("reads", config.quotas.reads),
+        ] {
+            if quota.burst < LEAST_BURST || quota.per_second == 0 {
+                return Err(ConfigError::Quota(key));
+            }
+        }
         let connector = Connector::new(config)?;
         let key = ApiKey::new(config)?;
         if !connector.is_secure() && !matches!(key, ApiKey::None) {
@@ -91,7 +103,7 @@ impl Client {
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
         Ok(Self {
-            connection: Connection::new(endpoint, connector),
+            connection: Connection::new(endpoint, connector, config.long_polls),
             key,
             namespace: config.namespace.clone(),
             namespace_header: config.namespace.parse().ok(),
@@ -133,7 +145,8 @@ impl Client {
     /// description and a history.
     pub(crate) fn spare_look(&self, was_read: bool) -> bool {
         let turns = if was_read { 1 } else { 2 };
-        (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
+        self.turns(Api::Reads, RESERVE) >= turns
+            && (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
     }
 
     /// Counts a call that is made in any case, also if no turn is left: background calls wait for it.
@@ -176,6 +189,11 @@ impl Client {
             }
             tokio::time::sleep(left.min(TICK)).await;
         }
+        self.turn_within_quota(ask, api).await
+    }
+
+    /// Waits for the next turn of the quota, for a call that somebody waits for.
+    pub(crate) async fn turn_within_quota(&self, ask: Ask<'_>, api: Api) -> Result<()> {
         let wait = self.quotas.take(api, ask.verb, ask.call)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
@@ -198,13 +216,19 @@ impl Client {
     {
         let again = self.key.is_file().then(|| message.clone());
         let key = self.key.header();
-        let mut sent = self.send_once(ask, key.as_ref(), message, &rpc).await?;
+        let polls = api == Some(Api::LongPolls);
+        let channel = || self.connection.channel(polls);
+        let mut sent = self
+            .send_once(ask, (channel(), key.as_ref()), message, &rpc)
+            .await?;
         let is_refused = matches!(&sent, Err(status) if status.code() == Code::Unauthenticated);
         if let (true, Some(message)) = (is_refused, again)
             && self.key.changed(key.as_ref())
         {
             let key = self.key.header();
-            sent = self.send_once(ask, key.as_ref(), message, &rpc).await?;
+            sent = self
+                .send_once(ask, (channel(), key.as_ref()), message, &rpc)
+                .await?;
         }
         sent.map(Response::into_inner).map_err(|status| {
             self.respect(api, &status);
@@ -215,7 +239,7 @@ impl Client {
     async fn send_once<T, R, F>(
         &self,
         ask: Ask<'_>,
-        key: Option<&MetadataValue<Ascii>>,
+        (channel, key): (Channel, Option<&MetadataValue<Ascii>>),
         message: T,
         rpc: impl Fn(WorkflowServiceClient<Channel>, Request<T>) -> F,
     ) -> Result<std::result::Result<Response<R>, Status>>
@@ -232,8 +256,7 @@ impl Client {
         if let Some(key) = key {
             metadata.insert("authorization", key.clone());
         }
-        let grpc = WorkflowServiceClient::new(self.connection.channel())
-            .max_decoding_message_size(LONGEST_ANSWER);
+        let grpc = WorkflowServiceClient::new(channel).max_decoding_message_size(LONGEST_ANSWER);
         tokio::time::timeout(remaining, rpc(grpc, request))
             .await
             .map_err(|_| timeout(ask.verb))

@@ -168,6 +168,9 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// A quota that leaves nothing to watches.
+    #[error("`quotas.{0}`: `burst` must be at least 4 and `per_second` at least 1")]
+    Quota(&'static str),
     /// Not an address of a codec.
     #[error("`codec.url`: {0}")]
     Codec(String),

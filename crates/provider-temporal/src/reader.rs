@@ -39,8 +39,16 @@ const MOST_PAGES: usize = 8;
 /// is older than ten seconds while the quota lasts.
 const PACE: Pace = Pace {
     slowest: Duration::from_secs(10),
+    ..FACTS
+};
+/// How much is remembered, of histories and of executions each. Weights are bytes, roughly.
+const FACTS: Pace = Pace {
+    most_executions: 50_000,
+    most_weight: 64 << 20,
     ..Pace::DEFAULT
 };
+/// What an execution, a step or an entry of a history takes beside its texts.
+const BYTES: usize = 512;
 
 /// For how long texts that the codec did not decode are shown again without asking it.
 const UNDECODED: Duration = Duration::from_secs(10);
@@ -53,6 +61,21 @@ struct KnownFacts {
     undecoded: Option<Instant>,
 }
 
+/// An open execution as it was observed last.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownExecution {
+    /// The id of its run.
+    pub(crate) run: String,
+    pub(crate) seen: Arc<Observation>,
+}
+
+impl KnownExecution {
+    /// Whether a row of a list is about the same run in the same status. Otherwise the row is newer.
+    pub(crate) fn agrees_with(&self, info: &WorkflowExecutionInfo, row: &Observation) -> bool {
+        self.run == run_id(info) && self.seen.native.state == row.native.state
+    }
+}
+
 /// The server and what is remembered of it.
 pub(crate) struct Reader {
     pub(crate) client: Arc<Client>,
@@ -63,7 +86,7 @@ pub(crate) struct Reader {
     /// By the id of a run.
     facts: ReadSchedule<KnownFacts>,
     /// What was observed last of open executions, by their id, for lists and watches.
-    pub(crate) seen: ReadSchedule<Observation>,
+    pub(crate) seen: ReadSchedule<KnownExecution>,
 }
 
 impl Reader {
@@ -78,12 +101,13 @@ impl Reader {
             codec,
             deleted: Deleted::default(),
             queues: QueueCache::default(),
-            facts: ReadSchedule::new(Pace::DEFAULT),
+            facts: ReadSchedule::new(FACTS),
             seen: ReadSchedule::new(PACE),
         }
     }
 
-    /// The description of a workflow, which is always as new as the answer of the last write.
+    /// The description of a workflow, which is always as new as the answer of the last write. It belongs
+    /// to a write, so it does not wait for a turn of the quota.
     pub(crate) async fn describe(
         &self,
         ask: Ask<'_>,
@@ -123,7 +147,8 @@ impl Reader {
         of: &WorkflowRef,
         view: View,
     ) -> Result<Observation> {
-        let described = self.describe(ask, of).await?;
+        self.client.turn_within_quota(ask, Api::Reads).await?;
+        let described = self.describe_in_turn(ask, of).await?;
         let mut seen = self.observed(ask, of, &described).await?;
         if view == View::Full {
             self.add_payloads(ask, of, &described, &mut seen).await?;
@@ -167,9 +192,12 @@ impl Reader {
         }
         let now = Timestamp::now();
         let reading = Reading {
-            value: seen.clone(),
+            value: KnownExecution {
+                run: run_id(info).to_owned(),
+                seen: Arc::new(seen.clone()),
+            },
             progress: u64::try_from(info.state_transition_count).unwrap_or_default(),
-            weight: 1 + seen.steps.len(),
+            weight: weight(seen),
             next_change: next_change(seen, now),
         };
         self.seen.keep(id, reading, self.clock.now());
@@ -196,15 +224,29 @@ impl Reader {
         }
         let from = known.as_ref().map_or(0, |known| known.facts.last);
         let from = from.max(info.history_length - WINDOW);
-        let mut events = self
+        let events = self
             .events_after(ask, &run, from, info.history_length)
             .await?;
-        let mut undecoded = known.as_ref().and_then(|known| known.undecoded);
-        let mut facts = known
-            .map(|known| Facts::clone(&known.facts))
-            .unwrap_or_default();
-        if facts.begin.is_none() && from > 0 {
-            events.insert(0, self.first_event(ask, &run).await?);
+        let (facts, undecoded) = match known {
+            Some(known) => (Facts::clone(&known.facts), known.undecoded),
+            None => Default::default(),
+        };
+        let from = (facts, undecoded);
+        self.extend(ask, &run, from, events, info.history_length)
+            .await
+    }
+
+    /// Adds events to the facts of a run, up to the last one that counts.
+    async fn extend(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+        (mut facts, mut undecoded): (Facts, Option<Instant>),
+        mut events: Vec<HistoryEvent>,
+        last: i64,
+    ) -> Result<Arc<Facts>> {
+        if facts.begin.is_none() && events.first().is_none_or(|event| event.event_id > 1) {
+            events.insert(0, self.first_event(ask, run).await?);
         }
         if let Some(codec) = &self.codec
             && !codec.decode_texts(ask.call, &mut events).await
@@ -214,11 +256,11 @@ impl Reader {
         for event in &events {
             facts.feed(event);
         }
-        facts.last = info.history_length;
+        facts.last = last;
         facts.close_window();
         let facts = Arc::new(facts);
         let reading = Reading {
-            weight: facts.weight(),
+            weight: BYTES * facts.weight(),
             progress: u64::try_from(facts.last).unwrap_or_default(),
             next_change: None,
             value: KnownFacts {
@@ -226,7 +268,8 @@ impl Reader {
                 undecoded,
             },
         };
-        self.facts.keep(run_id(info), reading, self.clock.now());
+        let id = run.run_id.as_deref().unwrap_or_default();
+        self.facts.keep(id, reading, self.clock.now());
         Ok(facts)
     }
 
@@ -386,6 +429,21 @@ pub(crate) fn not_found(error: Error, verb: Verb, of: &WorkflowRef) -> Error {
         }
         _ => error,
     }
+}
+
+/// How much memory an observation takes, roughly, in bytes.
+fn weight(seen: &Observation) -> usize {
+    let steps = seen.steps.iter();
+    let retries = steps.clone().filter_map(|step| step.retry.as_ref());
+    let retries = retries.chain(&seen.retry);
+    let errors = steps
+        .filter_map(|step| step.last_error.as_ref())
+        .chain(&seen.last_error)
+        .chain(retries.filter_map(|retry| retry.last_error.as_ref()));
+    let errors: usize = errors.map(|error| error.message.len()).sum();
+    let labels = seen.labels.iter();
+    let labels: usize = labels.map(|(name, value)| name.len() + value.len()).sum();
+    BYTES * (2 + seen.steps.len()) + errors + labels
 }
 
 /// How long until something is expected to happen by itself.

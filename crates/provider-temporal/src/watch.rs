@@ -16,7 +16,8 @@ use tokio::sync::{Semaphore, broadcast};
 use crate::id::WorkflowRef;
 use crate::reader::Reader;
 
-/// The most news that a watch may be behind before it misses some; it then reads everything.
+/// The most news that a watch may be behind before it misses some; a watch of all executions then ends, and
+/// the gateway opens it again.
 const MOST_NEWS: usize = 1_024;
 /// No call of a watch may take longer.
 const PATIENCE: Duration = Duration::from_secs(10);

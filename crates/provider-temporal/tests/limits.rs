@@ -12,6 +12,7 @@ use futures::StreamExt;
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
@@ -19,6 +20,7 @@ use stateway_provider_api::{
     WatchStream, Watched,
 };
 use stateway_provider_temporal::TemporalProvider;
+use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
 
 use mock::{Fault, Mock};
 
@@ -141,4 +143,99 @@ async fn one_busy_workflow_does_not_pause_reads_of_the_others() {
             "{cause}: {calls:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn long_polls_leave_room_for_other_calls_on_a_narrow_connection() {
+    let mock = Mock::with_streams(Some(100)).await;
+    let table = compiled_in("temporal").unwrap();
+    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table).unwrap();
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    let mut streams = Vec::new();
+    for _ in 0..150 {
+        let scope = WatchScope::One(id.clone());
+        let mut stream = provider.watch(&call(), scope).await.unwrap();
+        streams.push(tokio::spawn(async move {
+            while stream.next().await.is_some() {}
+        }));
+    }
+    let began = Instant::now();
+    while mock.polls().open < 150 {
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            mock.polls()
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let soon = Call::within(Duration::from_secs(2));
+    provider.get(&soon, &id, View::Basic).await.unwrap();
+    for stream in streams {
+        stream.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_refused_token_of_a_long_poll_does_not_end_the_watch() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    mock.refuse_with(POLL, tonic::Code::InvalidArgument);
+    let scope = WatchScope::One(id);
+    let mut stream = provider.watch(&call(), scope).await.unwrap();
+    let refused = async {
+        let began = Instant::now();
+        while !mock.calls_since(began).contains_key(POLL) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        mock.change(|world| {
+            let timer = json!({"timerId": "new", "startToFireTimeout": "600s"});
+            world.runs[0].record("TIMER_STARTED", &timer);
+        });
+    };
+    let has_timer = |seen: &Observation| seen.steps.iter().any(|step| step.name.contains("new"));
+    let seen = seen_within(Duration::from_secs(10), &mut stream, has_timer);
+    let ((), seen) = tokio::join!(refused, seen);
+    assert!(seen, "the watch is blind after a refused poll");
+}
+
+#[tokio::test]
+async fn gets_wait_for_their_turn() {
+    let mock = Mock::start().await;
+    let mut config = mock.config();
+    config.quotas.reads = Quota {
+        burst: 10,
+        per_second: 50,
+    };
+    let table = compiled_in("temporal").unwrap();
+    let provider = TemporalProvider::new("test".parse().unwrap(), &config, table).unwrap();
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    let since = Instant::now();
+    let (provider, id) = (&provider, &id);
+    let gets = (0..100).map(|_| async move {
+        provider.get(&call(), id, View::Basic).await.unwrap();
+    });
+    futures::future::join_all(gets).await;
+    let busiest = mock.busiest_second(since, &[DESCRIBE]);
+    assert!(busiest <= 60, "{busiest} descriptions in one second");
+    let hurried = Call::within(Duration::from_millis(1));
+    for _ in 0..20 {
+        // The last of them would wait too long.
+        let _ = provider.get(&hurried, id, View::Basic).await;
+    }
+    assert!(mock.busiest_second(since, &[DESCRIBE]) <= 70);
+}
+
+#[tokio::test]
+async fn a_list_is_never_older_than_its_own_rows() {
+    let (mock, provider) = server().await;
+    put(&mock, "idle", Scene::NoMetadata);
+    let page = list(&provider, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(page.observations[0].native.state, "RUNNING");
+    mock.change(|world| {
+        let info = world.runs[0].info();
+        info.status = Status::Paused.into();
+    });
+    mock.exhaust(DESCRIBE, "RpsLimit");
+    let page = list(&provider, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(page.observations[0].native.state, "PAUSED");
 }

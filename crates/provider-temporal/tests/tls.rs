@@ -405,6 +405,9 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
         ..plain()
     };
     assert_eq!(refused(with_tls), ConfigError::CertificateWithoutTls);
+    let mut stingy = plain();
+    stingy.quotas.reads.burst = 2;
+    assert_eq!(refused(stingy), ConfigError::Quota("reads"));
     let nameless = Config {
         namespace: String::new(),
         ..plain()

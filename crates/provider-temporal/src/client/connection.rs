@@ -1,4 +1,5 @@
-//! The connection that calls are made on. When the certificate files change, another connection is made
+//! The connections that calls are made on. Long polls have their own, because servers and proxies limit
+//! the calls under way on one connection, and a poll takes up to a minute. When the certificate files change, another connection is made
 //! with them and takes over once it works; calls under way end on the old one.
 
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,8 @@ use super::stamp::Stamp;
 use crate::api::workflowservice::v1::GetSystemInfoRequest;
 use crate::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
 
+/// The most long polls that are meant for one connection. Common proxies allow 100 calls under way.
+const POLLS_EACH: usize = 90;
 /// How often the files are checked for a change while calls are made.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// How long to wait after new files that cannot be used.
@@ -30,7 +33,10 @@ pub(super) struct Connection {
 
 struct Current {
     channel: Channel,
-    /// The files that the channel was made with.
+    /// For long polls, in turn.
+    polls: Vec<Channel>,
+    next_poll: usize,
+    /// The files that the channels were made with.
     stamp: Stamp,
     next_check: Instant,
     /// The connection that is being made; ends with this value.
@@ -38,11 +44,15 @@ struct Current {
 }
 
 impl Connection {
-    /// A connection that is made when it is first used.
-    pub(super) fn new(endpoint: Endpoint, connector: Connector) -> Self {
+    /// Connections that are made when they are first used.
+    pub(super) fn new(endpoint: Endpoint, connector: Connector, long_polls: usize) -> Self {
         let stamp = connector.stamp();
+        let count = long_polls.div_ceil(POLLS_EACH).max(1);
+        let channel = || endpoint.connect_with_connector_lazy(connector.clone());
         let current = Current {
-            channel: endpoint.connect_with_connector_lazy(connector.clone()),
+            channel: channel(),
+            polls: (0..count).map(|_| channel()).collect(),
+            next_poll: 0,
             stamp,
             next_check: Instant::now() + CHECK_EVERY,
             replacement: JoinSet::new(),
@@ -54,8 +64,8 @@ impl Connection {
         }
     }
 
-    /// The channel for the next call.
-    pub(super) fn channel(&self) -> Channel {
+    /// The channel for the next call, or for the next long poll.
+    pub(super) fn channel(&self, polls: bool) -> Channel {
         let mut current = lock(&self.current);
         let now = Instant::now();
         if now >= current.next_check && self.connector.has_files() {
@@ -66,7 +76,8 @@ impl Connection {
                 let (endpoint, connector) = (self.endpoint.clone(), self.connector.clone());
                 let place = Arc::downgrade(&self.current);
                 current.replacement.spawn(async move {
-                    let made = tokio::time::timeout(PATIENCE, replacement(endpoint, connector));
+                    let made = replacement(endpoint.clone(), connector.clone());
+                    let made = tokio::time::timeout(PATIENCE, made);
                     let made = made
                         .await
                         .unwrap_or_else(|_| Err("no answer in time".to_owned()));
@@ -77,6 +88,9 @@ impl Connection {
                     match made {
                         Ok(channel) => {
                             (current.channel, current.stamp) = (channel, stamp);
+                            for poll in &mut current.polls {
+                                *poll = endpoint.connect_with_connector_lazy(connector.clone());
+                            }
                             tracing::info!("connected with the changed certificates");
                         }
                         Err(why) => {
@@ -87,7 +101,12 @@ impl Connection {
                 });
             }
         }
-        current.channel.clone()
+        if polls {
+            current.next_poll = (current.next_poll + 1) % current.polls.len();
+            current.polls[current.next_poll].clone()
+        } else {
+            current.channel.clone()
+        }
     }
 }
 

@@ -200,15 +200,14 @@ impl Follower {
             self.poll_due = self.reader.clock.now() + POLL_AGAIN;
             self.pause = FASTEST;
         }
-        match error.kind {
-            // The run is gone, which the next description shows.
-            ErrorKind::NotFound | ErrorKind::Throttled => Error::new(
-                ErrorKind::Unavailable,
-                self.verb,
-                "the long poll was refused",
-            ),
-            _ => error,
+        if error.kind.is_outage() {
+            return error;
         }
+        // The next description shows if the run is gone. The token may be the reason.
+        self.token = Vec::new();
+        tracing::debug!(%error, execution = self.of.workflow_id, "long poll refused");
+        let message = "the long poll was refused";
+        Error::new(ErrorKind::Unavailable, self.verb, message)
     }
 
     fn is_about(&mut self, news: std::result::Result<News, RecvError>) -> bool {

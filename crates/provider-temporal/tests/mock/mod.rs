@@ -18,7 +18,7 @@ use stateway_provider_temporal::Config;
 use stateway_provider_temporal::api::workflowservice::v1::workflow_service_server::WorkflowServiceServer;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::support::message::{described, events};
 pub(crate) use world::{Run, World};
@@ -56,7 +56,9 @@ pub(crate) struct State {
     world: Mutex<World>,
     fault: Mutex<Option<Fault>>,
     /// Calls that are refused until the test allows them again.
-    refused: Mutex<BTreeSet<&'static str>>,
+    refused: Mutex<BTreeMap<&'static str, Code>>,
+    /// Workflows that cannot be described.
+    broken: Mutex<BTreeSet<String>>,
     /// Calls that reach a limit until the test allows them again, with the name of the limit.
     exhausted: Mutex<BTreeMap<&'static str, &'static str>>,
     /// What happens immediately before the next call of a name.
@@ -76,10 +78,16 @@ pub(crate) struct Polls {
 
 impl Mock {
     pub(crate) async fn start() -> Self {
+        Self::with_streams(None).await
+    }
+
+    /// A server behind something that allows so many calls under way on one connection.
+    pub(crate) async fn with_streams(most: Option<u32>) -> Self {
         let state = Arc::new(State {
             world: Mutex::default(),
             fault: Mutex::default(),
             refused: Mutex::default(),
+            broken: Mutex::default(),
             exhausted: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
@@ -93,6 +101,7 @@ impl Mock {
         let incoming =
             tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
         let serving = tonic::transport::Server::builder()
+            .max_concurrent_streams(most)
             .add_service(service)
             .serve_with_incoming(incoming);
         let server = tokio::spawn(async move { serving.await.unwrap() });
@@ -130,7 +139,16 @@ impl Mock {
 
     /// Refuses every call of this name until [`Self::allow`].
     pub(crate) fn refuse(&self, name: &'static str) {
-        lock(&self.state.refused).insert(name);
+        self.refuse_with(name, Code::Unavailable);
+    }
+
+    pub(crate) fn refuse_with(&self, name: &'static str, code: Code) {
+        lock(&self.state.refused).insert(name, code);
+    }
+
+    /// Descriptions of this workflow fail from now on.
+    pub(crate) fn break_workflow(&self, id: &str) {
+        lock(&self.state.broken).insert(id.to_owned());
     }
 
     /// Every call of this name reaches the limit of this cause until [`Self::allow`].
@@ -184,6 +202,11 @@ impl Mock {
 }
 
 impl State {
+    /// Whether this workflow cannot be described.
+    fn is_broken(&self, id: &str) -> bool {
+        lock(&self.broken).contains(id)
+    }
+
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         lock(&self.world)
     }
@@ -201,8 +224,9 @@ impl State {
         if let Some(change) = change {
             self.change(change);
         }
-        if lock(&self.refused).contains(name) {
-            return Err(Status::unavailable("shutting down"));
+        let refused = lock(&self.refused).get(name).copied();
+        if let Some(code) = refused {
+            return Err(Status::new(code, "shutting down"));
         }
         let cause = lock(&self.exhausted).get(name).copied();
         if let Some(cause) = cause {

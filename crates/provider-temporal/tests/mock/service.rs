@@ -261,6 +261,10 @@ impl WorkflowService for Service {
         request: Request<rpc::DescribeWorkflowExecutionRequest>,
     ) -> Answer<rpc::DescribeWorkflowExecutionResponse> {
         enter!(self, "DescribeWorkflowExecution");
+        let id = request.get_ref().execution.as_ref();
+        if id.is_some_and(|it| self.0.is_broken(&it.workflow_id)) {
+            return Err(Status::unavailable("the shard is lost"));
+        }
         let mut world = self.0.world();
         let run = found(&mut world, request.into_inner().execution.as_ref())?;
         Ok(Response::new(run.described.clone()))
