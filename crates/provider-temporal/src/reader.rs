@@ -11,7 +11,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::{Pace, ReadSchedule, Reading, SkippingClock};
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb, View};
 
-use crate::api::enums::v1::HistoryEventFilterType;
+use crate::api::enums::v1::{EventType, HistoryEventFilterType};
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::workflow::v1::WorkflowExecutionInfo;
@@ -181,20 +181,49 @@ impl Reader {
         }
         let from = known.as_ref().map_or(0, |facts| facts.last);
         let from = from.max(info.history_length - WINDOW);
-        let mut events = self
+        let events = self
             .events_after(ask, &run, from, info.history_length)
             .await?;
+        let facts = known.map(|known| Facts::clone(&known)).unwrap_or_default();
+        self.extend(ask, &run, facts, events, info.history_length)
+            .await
+    }
+
+    /// The facts of a run that has ended: its history has its last length.
+    pub(crate) async fn facts_of_ended(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+    ) -> Result<Arc<Facts>> {
+        let known = self.facts.get(run.run_id.as_deref().unwrap_or_default());
+        if let Some(known) = known.filter(|known| known.value.end.is_some()) {
+            return Ok(known.value);
+        }
+        let mut events = self.events_after(ask, run, 0, i64::MAX).await?;
+        let last = events.last().map_or(0, |event| event.event_id);
+        events.retain(|event| event.event_id > last - WINDOW);
+        self.extend(ask, run, Facts::default(), events, last).await
+    }
+
+    /// Adds events to the facts of a run, up to the last one that counts.
+    async fn extend(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+        mut facts: Facts,
+        mut events: Vec<HistoryEvent>,
+        last: i64,
+    ) -> Result<Arc<Facts>> {
         if let Some(codec) = &self.codec {
             codec.decode_failures(&mut events).await;
         }
-        let mut facts = known.map(|known| Facts::clone(&known)).unwrap_or_default();
-        if facts.begin.is_none() && from > 0 {
-            facts.feed(&self.first_event(ask, &run).await?);
+        if facts.begin.is_none() && events.first().is_none_or(|event| event.event_id > 1) {
+            facts.feed(&self.first_event(ask, run).await?);
         }
         for event in &events {
             facts.feed(event);
         }
-        facts.last = info.history_length;
+        facts.last = last;
         facts.close_window();
         let reading = Reading {
             weight: facts.weight(),
@@ -202,7 +231,8 @@ impl Reader {
             next_change: None,
             value: facts.clone(),
         };
-        self.facts.keep(run_id(info), reading, self.clock.now());
+        let id = run.run_id.as_deref().unwrap_or_default();
+        self.facts.keep(id, reading, self.clock.now());
         Ok(Arc::new(facts))
     }
 
@@ -237,7 +267,8 @@ impl Reader {
                 let id = event.event_id;
                 id > after && id <= last
             }));
-            if reached || token.is_empty() {
+            let is_enough = i64::try_from(events.len()).is_ok_and(|read| read >= WINDOW);
+            if reached || is_enough || token.is_empty() {
                 break;
             }
         }
@@ -245,24 +276,36 @@ impl Reader {
         Ok(events)
     }
 
-    /// The newest events of an execution's current run, newest first.
-    pub(crate) async fn newest_events(
-        &self,
-        ask: Ask<'_>,
-        of: &WorkflowRef,
-    ) -> Result<Vec<HistoryEvent>> {
-        self.client.count(Api::Reads);
-        let request = GetWorkflowExecutionHistoryReverseRequest {
-            namespace: self.client.namespace(),
-            execution: Client::execution(of),
-            maximum_page_size: PAGE,
-            next_page_token: Vec::new(),
-        };
-        let page = self
-            .client
-            .get_workflow_execution_history_reverse(ask, request);
-        let page = page.await.map_err(|error| not_found(error, ask.verb, of))?;
-        Ok(page.history.unwrap_or_default().events)
+    /// The point of a reset to the first workflow task of a run: the event after the one that started the task.
+    /// Signals and other events can come before it. `None` if no worker has taken the task.
+    pub(crate) async fn first_task(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<Option<i64>> {
+        let mut token = Vec::new();
+        for _ in 0..MOST_PAGES {
+            self.client.count(Api::Reads);
+            let request = GetWorkflowExecutionHistoryRequest {
+                namespace: self.client.namespace(),
+                execution: Client::execution(run),
+                maximum_page_size: PAGE,
+                next_page_token: token,
+                ..Default::default()
+            };
+            let page = self.client.get_workflow_execution_history(ask, request);
+            let page = page
+                .await
+                .map_err(|error| not_found(error, ask.verb, run))?;
+            let events = page.history.unwrap_or_default().events;
+            let started = events
+                .iter()
+                .find(|event| event.event_type() == EventType::WorkflowTaskStarted);
+            if let Some(started) = started {
+                return Ok(Some(started.event_id + 1));
+            }
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// The event that began a run.

@@ -177,7 +177,7 @@ fn open(
         && described.pending_workflow_task.is_none();
     if is_idle {
         native = native.with(PENDING, "nothing");
-        let later = first_task(seen, described, facts);
+        let later = first_task(described, facts);
         native = native.with(FIRST_TASK, later.map_or("begun", |(why, _)| why));
         if let Some((why, until)) = later {
             seen.start_time = None;
@@ -201,16 +201,16 @@ fn open(
     seen.native = native;
 }
 
-/// Why the first workflow task is not scheduled yet, and when it will be.
-fn first_task(
-    seen: &Observation,
+/// Why the first workflow task is not scheduled yet, and when it will be. The history decides: signals and other
+/// requests of clients can come before that task.
+pub(crate) fn first_task(
     described: &DescribeWorkflowExecutionResponse,
     facts: &Facts,
 ) -> Option<(&'static str, Timestamp)> {
     let info = described.workflow_execution_info.as_ref()?;
     let until = timestamp(info.execution_time.as_ref())?;
-    let begins_later = info.history_length <= 1 && Some(until) > seen.create_time;
-    if !begins_later {
+    let begins_later = Some(until) > timestamp(info.start_time.as_ref());
+    if facts.begun.is_some() || !begins_later {
         return None;
     }
     let why = match facts.begin.as_ref().map(|begin| begin.initiator) {

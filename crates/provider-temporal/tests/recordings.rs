@@ -300,6 +300,64 @@ fn every_prefix_of_a_history_is_observed() {
     println!("summary: temporal recordings: {prefixes} prefixes of histories observed");
 }
 
+/// Events that clients cause, as the server records them also before the first workflow task.
+const REQUESTS: [(&str, &str); 3] = [
+    ("WORKFLOW_EXECUTION_SIGNALED", "workflowExecutionSignaled"),
+    (
+        "WORKFLOW_EXECUTION_OPTIONS_UPDATED",
+        "workflowExecutionOptionsUpdated",
+    ),
+    (
+        "WORKFLOW_EXECUTION_CANCEL_REQUESTED",
+        "workflowExecutionCancelRequested",
+    ),
+];
+
+#[test]
+fn requests_before_the_first_workflow_task_do_not_hide_why_it_waits() {
+    for name in ["start-delay", "cron", "wf-retry-backoff"] {
+        let expected = execution(name);
+        for (kind, attributes) in REQUESTS {
+            let (mut description, mut history) = of(name);
+            let now = moment(&description).max(moment(&history));
+            description["workflowExecutionInfo"]["historyLength"] = json!("2");
+            let event = json!({
+                "eventId": "2", "eventTime": now.to_string(),
+                "eventType": format!("EVENT_TYPE_{kind}"),
+                format!("{attributes}EventAttributes"): {},
+            });
+            history["events"].as_array_mut().unwrap().push(event);
+            let shown = shown(observed(&description, &history), now);
+            assert_eq!(
+                (shown.sub_state, shown.reason, &shown.waits, &shown.retry),
+                (
+                    expected.sub_state,
+                    expected.reason,
+                    &expected.waits,
+                    &expected.retry
+                ),
+                "{name} after {kind}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_delayed_run_that_has_begun_is_not_delayed() {
+    let (mut description, mut history) = of("start-delay");
+    let now = moment(&description);
+    for (number, kind) in ["SCHEDULED", "STARTED", "COMPLETED"].iter().enumerate() {
+        let event = json!({
+            "eventId": (number + 2).to_string(), "eventTime": now.to_string(),
+            "eventType": format!("EVENT_TYPE_WORKFLOW_TASK_{kind}"),
+        });
+        history["events"].as_array_mut().unwrap().push(event);
+    }
+    description["workflowExecutionInfo"]["historyLength"] = json!("4");
+    let shown = shown(observed(&description, &history), now);
+    assert_eq!((shown.sub_state, shown.reason), (Waiting, None));
+}
+
 fn assert_sane(name: &str, length: usize, seen: &Execution) {
     let mut names = BTreeSet::new();
     for step in &seen.steps {

@@ -4,16 +4,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_model::{CancelInfo, ErrorCategory, ExecutionError};
 
-use super::{Activity, Begin, Child, End, Ended, Facts, Initiator, LocalActivity, Reset, Timer};
+use super::{
+    Activity, Begin, Child, Delivered, End, Ended, Facts, Initiator, LocalActivity, Reset, Timer,
+};
 use crate::api::enums::v1::{
-    ContinueAsNewInitiator, RetryState, TimeoutType, WorkflowTaskFailedCause,
+    ContinueAsNewInitiator, EventType, RetryState, TimeoutType, WorkflowTaskFailedCause,
 };
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
 use crate::time::{duration, timestamp};
-use crate::{failure, payload};
+use crate::{failure, payload, request};
 
 impl Facts {
     /// Adds the next event.
@@ -22,6 +24,9 @@ impl Facts {
         let number = event.event_id;
         self.last = self.last.max(number);
         let after_task = std::mem::take(&mut self.after_task);
+        if is_after_first_task(event.event_type()) {
+            self.begun = Some(number);
+        }
         let Some(attributes) = &event.attributes else {
             return;
         };
@@ -240,13 +245,23 @@ impl Facts {
                     .accepted_request
                     .as_ref()
                     .and_then(|it| it.input.as_ref());
-                let name = input.map(|input| input.name.clone()).unwrap_or_default();
-                self.updates.insert(number, name);
+                let input = input.cloned().unwrap_or_default();
+                let body = request::update_body(&input.name, input.args.as_ref());
+                self.delivered(number, &it.protocol_instance_id, body);
+                self.updates.insert(number, input.name);
             }
             Attributes::WorkflowExecutionUpdateCompletedEventAttributes(it) => {
                 self.updates.remove(&it.accepted_event_id);
             }
             _ => {}
+        }
+    }
+
+    /// The newest event of a request id counts: after a reset the server records the id a second time.
+    fn delivered(&mut self, event: i64, request_id: &str, body: u64) {
+        if !request_id.is_empty() {
+            let delivered = Delivered { event, body };
+            self.requests.insert(request_id.to_owned(), delivered);
         }
     }
 
@@ -258,6 +273,11 @@ impl Facts {
 
     fn feed_run(&mut self, number: i64, attributes: &Attributes, at: Option<Timestamp>) {
         match attributes {
+            Attributes::WorkflowExecutionSignaledEventAttributes(it) => {
+                let body = request::signal_body(&it.signal_name, it.input.as_ref());
+                self.delivered(number, &it.request_id, body);
+                return;
+            }
             Attributes::WorkflowExecutionCancelRequestedEventAttributes(it) => {
                 self.cancel = Some((number, cancel(&it.identity, &it.cause, at)));
             }
@@ -300,6 +320,15 @@ impl Facts {
             error.at = error.at.or(at);
         }
     }
+}
+
+/// Whether events of this type follow the first workflow task: those of tasks and of what tasks begin. Events
+/// of the workflow itself are its start, or requests of clients.
+fn is_after_first_task(kind: EventType) -> bool {
+    let is_of_workflow = kind
+        .as_str_name()
+        .starts_with("EVENT_TYPE_WORKFLOW_EXECUTION_");
+    kind != EventType::Unspecified && !is_of_workflow
 }
 
 fn begin(it: &events::WorkflowExecutionStartedEventAttributes) -> Begin {
@@ -367,7 +396,8 @@ fn cancel(by: &str, comment: &str, time: Option<Timestamp>) -> CancelInfo {
     }
 }
 
-/// The marker of a local activity that failed and is tried again after a pause.
+/// The marker of a local activity that failed and is tried again after a pause. A marker without a pause is of a
+/// failure that the workflow gets.
 fn marker(event: i64, it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActivity)> {
     let is_local = it
         .marker_name
@@ -380,6 +410,11 @@ fn marker(event: i64, it: &events::MarkerRecordedEventAttributes) -> Option<(i64
         .get("data")
         .and_then(|data| data.payloads.first());
     let data = details.map_or(Value::Null, payload::value);
+    // The SDKs that share a core write an object, the one for Go a number of nanoseconds.
+    let has_pause = |name: &str| !matches!(&data[name], Value::Null) && data[name] != 0;
+    if !has_pause("backoff") && !has_pause("Backoff") {
+        return None;
+    }
     let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let name = match (field("activity_type"), field("activity_id")) {
         (kind, _) if !kind.is_empty() => kind,

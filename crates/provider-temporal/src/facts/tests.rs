@@ -1,7 +1,7 @@
 //! Rules of the facts that a history shows, in order and from every cut.
 
 use super::*;
-use crate::api::common::v1::{ActivityType, RetryPolicy};
+use crate::api::common::v1::{ActivityType, Payload, Payloads, RetryPolicy};
 use crate::api::enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowTaskFailedCause};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
@@ -143,22 +143,47 @@ fn a_workflow_task_that_follows_another_directly_asks_for_more_time() {
     assert_eq!(other.heartbeat, None);
 }
 
-#[test]
-fn a_marker_with_a_failure_and_a_timer_is_a_local_activity_that_backs_off() {
-    let marker = Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
+/// The marker of a failed local activity with this data.
+fn local_failure(data: &str) -> Attributes {
+    let payload = Payload {
+        metadata: [("encoding".to_owned(), "json/plain".into())].into(),
+        data: data.to_owned().into(),
+    };
+    let data = Payloads {
+        payloads: vec![payload],
+    };
+    Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
         marker_name: "core_local_activity".to_owned(),
+        details: [("data".to_owned(), data)].into(),
         failure: failure("not yet"),
         workflow_task_completed_event_id: 4,
-        ..Default::default()
-    });
-    let seen = facts(&[marker.clone(), timer("1", 60)]);
-    let retries = seen.timers[&2].retries.as_ref().unwrap();
-    assert_eq!(retries.error.message, "not yet");
-    let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
-    assert!(
-        other.timers[&4].retries.is_some(),
-        "the workflow task is the same"
-    );
+    })
+}
+
+#[test]
+fn a_marker_with_a_pause_and_a_timer_is_a_local_activity_that_backs_off() {
+    for pause in [
+        r#"{"backoff":{"seconds":60}}"#,
+        r#"{"Backoff":60000000000}"#,
+    ] {
+        let marker = local_failure(pause);
+        let seen = facts(&[marker.clone(), timer("1", 60)]);
+        let retries = seen.timers[&2].retries.as_ref().unwrap();
+        assert_eq!(retries.error.message, "not yet");
+        let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
+        assert!(
+            other.timers[&4].retries.is_some(),
+            "the workflow task is the same"
+        );
+    }
+}
+
+#[test]
+fn a_timer_after_a_failure_that_the_workflow_got_is_a_timer() {
+    for data in [r#"{"backoff":null}"#, r#"{"Backoff":0}"#, "{}"] {
+        let seen = facts(&[local_failure(data), timer("1", 60)]);
+        assert_eq!(seen.timers[&2].retries, None, "{data}");
+    }
 }
 
 #[test]

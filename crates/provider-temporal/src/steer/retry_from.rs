@@ -7,13 +7,9 @@ use crate::api::workflowservice::v1::ResetWorkflowExecutionRequest;
 use crate::client::{Ask, Client};
 use crate::facts::Facts;
 use crate::id::WorkflowRef;
-use crate::reader::info;
+use crate::reader::{info, not_found};
 use crate::response::run_id;
 use crate::steps::activity_name;
-
-/// The earliest point of a reset: the first workflow task. Numbers of events begin with 1, its completion
-/// is the fourth.
-const FIRST_TASK: i64 = 4;
 
 /// Runs an execution again from a step on, as a new run of the same workflow.
 pub(crate) async fn retry_from(
@@ -41,7 +37,7 @@ pub(crate) async fn retry_from(
         return reader.get(ask, of, View::Basic).await;
     }
     let point = if request.from_start {
-        Some(FIRST_TASK)
+        reader.first_task(ask, &of.run(run_id(current))).await?
     } else {
         reset_point(&facts, &request.step)
     };
@@ -57,7 +53,8 @@ pub(crate) async fn retry_from(
         request_id: request.request_id.as_str().to_owned(),
         identity: reader.client.identity(ask.call),
     };
-    reader.client.reset_workflow_execution(ask, message).await?;
+    let sent = reader.client.reset_workflow_execution(ask, message).await;
+    sent.map_err(|error| not_found(error, ask.verb, of))?;
     let whole = WorkflowRef {
         run_id: None,
         ..of.clone()

@@ -55,6 +55,8 @@ pub(crate) struct State {
     fault: Mutex<Option<Fault>>,
     /// Calls that are refused until the test allows them again.
     refused: Mutex<BTreeSet<&'static str>>,
+    /// Calls that are refused from a call of another name on.
+    refused_after: Mutex<BTreeMap<&'static str, &'static str>>,
     /// What happens immediately before the next call of a name.
     before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
@@ -76,6 +78,7 @@ impl Mock {
             world: Mutex::default(),
             fault: Mutex::default(),
             refused: Mutex::default(),
+            refused_after: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -126,6 +129,11 @@ impl Mock {
     /// Refuses every call of this name until [`Self::allow`].
     pub(crate) fn refuse(&self, name: &'static str) {
         lock(&self.state.refused).insert(name);
+    }
+
+    /// Refuses every call of the second name after one of the first.
+    pub(crate) fn refuse_after(&self, first: &'static str, then: &'static str) {
+        lock(&self.state.refused_after).insert(first, then);
     }
 
     pub(crate) fn allow(&self, name: &'static str) {
@@ -192,6 +200,9 @@ impl State {
         }
         if lock(&self.refused).contains(name) {
             return Err(Status::unavailable("shutting down"));
+        }
+        if let Some(then) = lock(&self.refused_after).get(name) {
+            lock(&self.refused).insert(then);
         }
         let fault = lock(&self.fault).take();
         match fault {
