@@ -41,6 +41,9 @@ pub(crate) struct Facts {
     /// Why the newest workflow task failed or timed out, with the event; none after one that completed.
     pub(crate) task_failed: Option<(i64, ExecutionError)>,
     pub(crate) task_timed_out: Option<(i64, ExecutionError)>,
+    /// The newest workflow task that failed because something arrived while the worker had it, or because its worker
+    /// left; none after one that completed.
+    pub(crate) interrupted: Option<i64>,
     /// The completed workflow task that the newest one follows directly. That one only asked for more
     /// time: a local activity runs in it.
     pub(crate) heartbeat: Option<i64>,
@@ -175,6 +178,7 @@ impl Facts {
         self.heartbeat.take_if(|event| *event <= first);
         self.task_failed.take_if(|(event, _)| *event <= first);
         self.task_timed_out.take_if(|(event, _)| *event <= first);
+        self.interrupted.take_if(|event| *event <= first);
         self.cancel.take_if(|(event, _)| *event <= first);
         self.reset.take_if(|reset| reset.event <= first);
     }

@@ -11,7 +11,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::{Pace, ReadSchedule, Reading, SkippingClock};
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb, View};
 
-use crate::api::enums::v1::{EventType, HistoryEventFilterType};
+use crate::api::enums::v1::{EventType, HistoryEventFilterType, WorkflowExecutionStatus};
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::workflow::v1::WorkflowExecutionInfo;
@@ -135,7 +135,8 @@ impl Reader {
     ) -> Result<Observation> {
         let info = info(ask.verb, described)?;
         let facts = self.facts(ask, of, info).await?;
-        let queues = if is_closed(info) {
+        let is_paused = info.status() == WorkflowExecutionStatus::Paused;
+        let queues = if is_closed(info) || is_paused {
             Default::default()
         } else {
             let waiting = waiting_for(described);

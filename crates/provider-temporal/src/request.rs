@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use stateway_provider_api::{Error, ErrorKind, Result, StartDefinition, StartRequest, Verb};
+use stateway_provider_api::{
+    Error, ErrorKind, Observation, Result, RetryEvidence, RetryPhase, StartDefinition,
+    StartRequest, StepObservation, Verb,
+};
 
 use crate::api::common::v1::{Memo, Payloads, RetryPolicy, SearchAttributes, WorkflowType};
 use crate::api::enums::v1::{TaskQueueKind, WorkflowIdConflictPolicy, WorkflowIdReusePolicy};
@@ -12,6 +15,7 @@ use crate::api::history::v1::WorkflowExecutionStartedEventAttributes;
 use crate::api::taskqueue::v1::TaskQueue;
 use crate::api::workflowservice::v1::StartWorkflowExecutionRequest;
 use crate::definitions::SCHEDULE;
+use crate::qualifier::KIND;
 use crate::time::{duration, proto_duration};
 use crate::{CAPABILITIES, Config, payload};
 
@@ -274,9 +278,20 @@ fn body(kind: &str, name: &str, arguments: Option<&Payloads>) -> u64 {
     hasher.finish()
 }
 
-/// The refusal of a step that does not back off.
-pub(crate) fn nothing_to_retry(step: &str) -> Error {
-    let message = if step.is_empty() {
+/// The refusal of a step that does not back off, or that the server cannot retry.
+pub(crate) fn nothing_to_retry(step: &str, seen: &Observation) -> Error {
+    let phase = |retry: &RetryEvidence| retry.phase == RetryPhase::BetweenAttempts;
+    let is_local = |it: &StepObservation| {
+        let kind = it.native.qualifiers.get(KIND.as_str());
+        kind.is_some_and(|kind| kind == "local-activity") && it.retry.as_ref().is_some_and(phase)
+    };
+    let local = seen.steps.iter().find(|it| is_local(it));
+    let message = if seen.retry.as_ref().is_some_and(phase) {
+        "the workflow itself backs off, and the server cannot begin its next run earlier".to_owned()
+    } else if let Some(local) = local.filter(|it| step.is_empty() || it.name == step) {
+        let name = &local.name;
+        format!("`{name}` is a local activity, which only its worker retries")
+    } else if step.is_empty() {
         "no activity backs off".to_owned()
     } else {
         format!("step `{step}` does not back off")

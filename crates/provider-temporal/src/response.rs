@@ -15,7 +15,7 @@ use crate::error::malformed;
 use crate::facts::{Begin, Facts, Initiator};
 use crate::id::{WorkflowRef, run_name};
 use crate::payload;
-use crate::qualifier::{CANCEL, FIRST_TASK, NEXT_RUN, PENDING};
+use crate::qualifier::{ATTEMPT, CANCEL, FIRST_TASK, NEXT_RUN, PAUSE_CAUSE, PENDING};
 use crate::steps;
 use crate::task_queue::Queues;
 use crate::time::timestamp;
@@ -253,10 +253,26 @@ fn between_runs(begin: &Begin, until: Timestamp) -> RetryEvidence {
     }
 }
 
-/// The failure to act on: of a step that is in trouble now.
+/// The failure to act on: of the step in the worst trouble, of several the newest. A step that runs again still
+/// has the failure of its attempt before.
 fn last_error(steps: &[StepObservation]) -> Option<stateway_model::ExecutionError> {
-    let open = steps.iter().rev().filter(|step| step.end_time.is_none());
-    open.filter_map(|step| step.last_error.clone()).next()
+    let open = steps.iter().filter(|step| step.end_time.is_none());
+    let failing = open.filter(|step| step.last_error.is_some());
+    failing.max_by_key(|step| trouble(step))?.last_error.clone()
+}
+
+/// How badly a step with an error is off: stuck, between two attempts, or under way again.
+fn trouble(step: &StepObservation) -> u8 {
+    let qualifiers = &step.native.qualifiers;
+    let is = |name: &str, value: &str| qualifiers.get(name).is_some_and(|it| it == value);
+    let phase = step.retry.as_ref().map(|retry| retry.phase);
+    if is(ATTEMPT.as_str(), "repeated") || is(PAUSE_CAUSE.as_str(), "failures") {
+        2
+    } else if phase == Some(RetryPhase::BetweenAttempts) {
+        1
+    } else {
+        0
+    }
 }
 
 fn pause(

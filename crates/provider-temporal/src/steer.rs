@@ -231,7 +231,7 @@ async fn pause_activities(
     for pending in described.pending_activities.iter().filter(|it| !it.paused) {
         let activity = (of, pending.activity_id.as_str());
         let paused = activity::pause(&provider.reader.client, ask, activity, request);
-        changed.add(paused.await)?;
+        changed.add(&pending.activity_id, paused.await);
     }
     changed.check(provider, ask, of).await
 }
@@ -242,16 +242,19 @@ async fn pause_activities(
 struct Changed {
     done: usize,
     gone: Option<Error>,
+    failed: Option<(String, Error)>,
 }
 
 impl Changed {
-    fn add(&mut self, answer: Result<()>) -> Result<()> {
+    fn add(&mut self, activity_id: &str, answer: Result<()>) {
         match answer {
             Ok(()) => self.done += 1,
             Err(error) if error.kind == ErrorKind::NotFound => self.gone = Some(error),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let failed = (activity_id.to_owned(), error);
+                self.failed.get_or_insert(failed);
+            }
         }
-        Ok(())
     }
 
     async fn check(
@@ -260,6 +263,18 @@ impl Changed {
         ask: Ask<'_>,
         of: &WorkflowRef,
     ) -> Result<()> {
+        if let Some((activity_id, error)) = self.failed {
+            provider.nudge(of);
+            let done = self.done;
+            let hint = format!(
+                "Activity `{activity_id}` was not changed, {done} others were. Repeat the request."
+            );
+            return Err(if done > 0 {
+                error.with_hint(hint)
+            } else {
+                error
+            });
+        }
         match self.gone {
             Some(error) if self.done == 0 => {
                 open_execution(provider, ask, of).await?;
@@ -315,12 +330,12 @@ pub(crate) async fn resume(
     }
     let mut changed = Changed {
         done: usize::from(is_paused),
-        gone: None,
+        ..Changed::default()
     };
     for pending in paused {
         let id = request.request_id.as_str();
         let resumed = activity::resume(&reader.client, ask, (of, &pending.activity_id), id);
-        changed.add(resumed.await)?;
+        changed.add(&pending.activity_id, resumed.await);
     }
     changed.check(provider, ask, of).await?;
     provider.nudge(of);
@@ -350,17 +365,21 @@ pub(crate) async fn retry_now(
         .filter(backs_off)
         .collect();
     if resting.is_empty() {
+        let seen = reader.observed(ask, of, &described).await?;
         let is_known = |it: &PendingActivityInfo| is_named(it, &request.step);
-        if !described.pending_activities.iter().any(is_known) && !request.step.is_empty() {
-            return Err(Error::no_step(Verb::RetryNow, &request.step));
-        }
-        return Err(nothing_to_retry(&request.step));
+        let is_known = described.pending_activities.iter().any(is_known)
+            || seen.steps.iter().any(|step| step.name == request.step);
+        return Err(if !is_known && !request.step.is_empty() {
+            Error::no_step(Verb::RetryNow, &request.step)
+        } else {
+            nothing_to_retry(&request.step, &seen)
+        });
     }
     let mut changed = Changed::default();
     for pending in resting {
         let id = request.request_id.as_str();
         let reset = activity::reset(&reader.client, ask, (of, &pending.activity_id), id);
-        changed.add(reset.await)?;
+        changed.add(&pending.activity_id, reset.await);
     }
     changed.check(provider, ask, of).await?;
     provider.nudge(of);

@@ -203,10 +203,8 @@ async fn an_execution_that_ends_before_a_pause_or_a_resume_is_already_finished()
 #[tokio::test]
 async fn a_workflow_that_has_not_begun_cannot_be_paused() {
     let (mock, provider) = server().await;
-    let mut native = NativeState::new("RUNNING");
-    for (name, value) in [("pending", "nothing"), ("first_task", "delay")] {
-        native.qualifiers.insert(name.to_owned(), value.to_owned());
-    }
+    let delayed = [("pending", "nothing"), ("first_task", "delay")];
+    let native = native("RUNNING", &delayed);
     let scope = Scope::Execution;
     let id = put(&mock, Scene::Native { scope, native });
     let refused = provider.pause(&call(), pause(&id)).await.unwrap_err();
@@ -232,12 +230,107 @@ async fn activities_that_end_before_a_request_are_reported() {
     assert_eq!(refused.reason(), "STEP_ENDED");
 }
 
+fn native(state: &str, qualifiers: &[(&str, &str)]) -> NativeState {
+    let mut native = NativeState::new(state);
+    for (name, value) in qualifiers {
+        let (name, value) = ((*name).to_owned(), (*value).to_owned());
+        native.qualifiers.insert(name, value);
+    }
+    native
+}
+
 #[tokio::test]
-async fn an_execution_that_is_gone_before_a_reset_is_not_found() {
+async fn a_retry_that_the_server_cannot_make_earlier_is_refused_with_the_reason() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::Failed);
-    mock.before("ResetWorkflowExecution", |world| world.runs.clear());
-    let request = RetryFromRequest {
+    let retry = [("pending", "nothing"), ("first_task", "retry")];
+    let native_retry = native("RUNNING", &retry);
+    let scope = Scope::Execution;
+    let id = put(
+        &mock,
+        Scene::Native {
+            scope,
+            native: native_retry,
+        },
+    );
+    let refused = provider.retry_now(&call(), retry_now(&id)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("the workflow itself backs off"),
+        "{refused}"
+    );
+
+    let (mock, provider) = server().await;
+    let local = [("kind", "local-activity"), ("next_attempt", "set")];
+    let scene = Scene::Native {
+        scope: Scope::Step,
+        native: native("STARTED", &local),
+    };
+    let id = put(&mock, scene);
+    let refused = provider.retry_now(&call(), retry_now(&id)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("only its worker retries"), "{refused}");
+}
+
+#[tokio::test]
+async fn every_step_that_is_shown_is_known_to_the_verbs() {
+    let rows = compiled_in("temporal").unwrap();
+    let rows = rows.rows().iter().filter(|row| row.scope == Scope::Step);
+    let mut checked = 0;
+    for row in rows {
+        let (mock, provider) = server().await;
+        let native = NativeState {
+            state: row.native.clone(),
+            qualifiers: row.when.clone(),
+        };
+        let scope = Scope::Step;
+        let id = put(&mock, Scene::Native { scope, native });
+        let seen = provider.get(&call(), &id, View::Full).await.unwrap();
+        for step in seen.steps {
+            let step = step.name;
+            let now = RetryNowRequest {
+                step: step.clone(),
+                ..retry_now(&id)
+            };
+            let again = RetryFromRequest {
+                step: step.clone(),
+                ..retry_from(&id)
+            };
+            let now = provider.retry_now(&call(), now).await.err();
+            let again = provider.retry_from(&call(), again).await.err();
+            for refused in [now, again].into_iter().flatten() {
+                assert_ne!(refused.reason(), "STEP_NOT_FOUND", "{step}: {refused}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 20, "{checked} refusals");
+}
+
+#[tokio::test]
+async fn a_pause_that_fails_half_way_says_so_and_pauses_the_others() {
+    let (mock, provider) = server().await;
+    mock.change(|world| world.refuses_pause = true);
+    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    mock.change(|world| {
+        let pending = &mut world.runs[0].described.pending_activities;
+        for name in ["second", "third"] {
+            let mut other = pending[0].clone();
+            name.clone_into(&mut other.activity_id);
+            pending.push(other);
+        }
+    });
+    mock.refuse_nth("PauseActivityExecution", 2);
+    let refused = provider.pause(&call(), pause(&id)).await.unwrap_err();
+    assert!(refused.hint.contains("`second`"), "{}", refused.hint);
+    let paused = mock.change(|world| {
+        let pending = world.runs[0].described.pending_activities.iter();
+        pending.map(|it| it.paused).collect::<Vec<_>>()
+    });
+    assert_eq!(paused, [true, false, true]);
+}
+
+fn retry_from(id: &ExecutionId) -> RetryFromRequest {
+    RetryFromRequest {
         id: id.clone(),
         step: String::new(),
         input: None,
@@ -245,7 +338,15 @@ async fn an_execution_that_is_gone_before_a_reset_is_not_found() {
         from_start: false,
         request_id: "again".parse().unwrap(),
         execution_id: None,
-    };
+    }
+}
+
+#[tokio::test]
+async fn an_execution_that_is_gone_before_a_reset_is_not_found() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, Scene::Failed);
+    mock.before("ResetWorkflowExecution", |world| world.runs.clear());
+    let request = retry_from(&id);
     let refused = provider.retry_from(&call(), request).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NotFound);
     assert!(refused.to_string().contains(id.as_str()), "{refused}");

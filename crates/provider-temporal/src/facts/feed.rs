@@ -14,6 +14,7 @@ use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::steps::{activity_name, child_name};
 use crate::time::{duration, timestamp};
 use crate::{failure, payload, request};
 
@@ -40,6 +41,7 @@ impl Facts {
                 self.last_task = Some(number);
                 self.task_failed = None;
                 self.task_timed_out = None;
+                self.interrupted = None;
                 self.heartbeat = None;
                 self.after_task = true;
             }
@@ -72,7 +74,7 @@ impl Facts {
             }
             // The worker answers again by itself: something arrived while it worked.
             WorkflowTaskFailedCause::UnhandledCommand
-            | WorkflowTaskFailedCause::ResetStickyTaskQueue => {}
+            | WorkflowTaskFailedCause::ResetStickyTaskQueue => self.interrupted = Some(number),
             cause => {
                 let cause = cause
                     .as_str_name()
@@ -169,7 +171,7 @@ impl Facts {
         if let Some(activity) = self.activities.get_mut(&scheduled) {
             if let Some(error) = &mut ended.error {
                 error.attempt = activity.attempt;
-                error.step.clone_from(&activity.id);
+                error.step = activity_name(&activity.id, &activity.kind);
             }
             activity.ended = Some(ended);
         }
@@ -220,8 +222,11 @@ impl Facts {
                 self.children.insert(number, child);
             }
             Attributes::StartChildWorkflowExecutionFailedEventAttributes(it) => {
-                let mut ended = ended("FAILED", at);
-                ended.error = Some(ExecutionError::message("the child could not be started"));
+                let cause = it.cause().as_str_name();
+                let cause =
+                    cause.trim_start_matches("START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_");
+                let why = format!("the child could not be started: {cause}");
+                let ended = child_failed("FAILED", at, cause, why);
                 self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::ChildWorkflowExecutionCompletedEventAttributes(it) => {
@@ -235,10 +240,17 @@ impl Facts {
                 self.child_ended(it.initiated_event_id, ended("CANCELED", at));
             }
             Attributes::ChildWorkflowExecutionTimedOutEventAttributes(it) => {
-                self.child_ended(it.initiated_event_id, ended("TIMED_OUT", at));
+                let why = "the child did not end in time".to_owned();
+                let mut ended = child_failed("TIMED_OUT", at, "", why);
+                if let Some(error) = &mut ended.error {
+                    error.category = Some(ErrorCategory::Timeout);
+                }
+                self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::ChildWorkflowExecutionTerminatedEventAttributes(it) => {
-                self.child_ended(it.initiated_event_id, ended("TERMINATED", at));
+                let why = "the child was terminated".to_owned();
+                let ended = child_failed("TERMINATED", at, "", why);
+                self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
                 let input = it
@@ -265,8 +277,11 @@ impl Facts {
         }
     }
 
-    fn child_ended(&mut self, initiated: i64, ended: Ended) {
+    fn child_ended(&mut self, initiated: i64, mut ended: Ended) {
         if let Some(child) = self.children.get_mut(&initiated) {
+            if let Some(error) = &mut ended.error {
+                error.step = child_name(&child.workflow_id);
+            }
             child.ended = Some(ended);
         }
     }
@@ -358,6 +373,18 @@ fn ended(word: &'static str, at: Option<Timestamp>) -> Ended {
         at,
         retry_state: None,
         error: None,
+    }
+}
+
+/// The end of a child whose event has no failure.
+fn child_failed(word: &'static str, at: Option<Timestamp>, code: &str, why: String) -> Ended {
+    Ended {
+        error: Some(ExecutionError {
+            native_code: code.to_owned(),
+            at,
+            ..ExecutionError::message(why)
+        }),
+        ..ended(word, at)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::api::common::v1::{ActivityType, Payload, Payloads, RetryPolicy};
-use crate::api::enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowTaskFailedCause};
+use crate::api::enums::v1::{
+    ContinueAsNewInitiator, RetryState, StartChildWorkflowExecutionFailedCause,
+    WorkflowTaskFailedCause,
+};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
@@ -183,6 +186,48 @@ fn a_timer_after_a_failure_that_the_workflow_got_is_a_timer() {
     for data in [r#"{"backoff":null}"#, r#"{"Backoff":0}"#, "{}"] {
         let seen = facts(&[local_failure(data), timer("1", 60)]);
         assert_eq!(seen.timers[&2].retries, None, "{data}");
+    }
+}
+
+#[test]
+fn a_child_that_did_not_end_well_says_why() {
+    let initiated = || {
+        Attributes::StartChildWorkflowExecutionInitiatedEventAttributes(
+            events::StartChildWorkflowExecutionInitiatedEventAttributes {
+                workflow_id: "invoice".to_owned(),
+                ..Default::default()
+            },
+        )
+    };
+    let not_started = Attributes::StartChildWorkflowExecutionFailedEventAttributes(
+        events::StartChildWorkflowExecutionFailedEventAttributes {
+            initiated_event_id: 1,
+            cause: StartChildWorkflowExecutionFailedCause::WorkflowAlreadyExists as i32,
+            ..Default::default()
+        },
+    );
+    let timed_out = Attributes::ChildWorkflowExecutionTimedOutEventAttributes(
+        events::ChildWorkflowExecutionTimedOutEventAttributes {
+            initiated_event_id: 1,
+            ..Default::default()
+        },
+    );
+    let terminated = Attributes::ChildWorkflowExecutionTerminatedEventAttributes(
+        events::ChildWorkflowExecutionTerminatedEventAttributes {
+            initiated_event_id: 1,
+            ..Default::default()
+        },
+    );
+    for (end, expected) in [
+        (not_started, "WORKFLOW_ALREADY_EXISTS"),
+        (timed_out, "in time"),
+        (terminated, "terminated"),
+    ] {
+        let seen = facts(&[initiated(), end]);
+        let ended = seen.children[&1].ended.clone().unwrap();
+        let error = ended.error.unwrap();
+        assert!(error.message.contains(expected), "{}", error.message);
+        assert_eq!(error.step, "child:invoice");
     }
 }
 

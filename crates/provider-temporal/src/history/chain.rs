@@ -139,7 +139,7 @@ impl Reader {
 
     /// Whether the server still has a run.
     pub(super) async fn has_run(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<bool> {
-        match self.first_event(ask, run).await {
+        match self.describe(ask, run).await {
             Ok(_) => Ok(true),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),

@@ -57,6 +57,8 @@ pub(crate) struct State {
     refused: Mutex<BTreeSet<&'static str>>,
     /// Calls that are refused from a call of another name on.
     refused_after: Mutex<BTreeMap<&'static str, &'static str>>,
+    /// How many calls of a name are allowed until one is refused.
+    allowed: Mutex<BTreeMap<&'static str, usize>>,
     /// What happens immediately before the next call of a name.
     before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
@@ -79,6 +81,7 @@ impl Mock {
             fault: Mutex::default(),
             refused: Mutex::default(),
             refused_after: Mutex::default(),
+            allowed: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -134,6 +137,11 @@ impl Mock {
     /// Refuses every call of the second name after one of the first.
     pub(crate) fn refuse_after(&self, first: &'static str, then: &'static str) {
         lock(&self.state.refused_after).insert(first, then);
+    }
+
+    /// Refuses one call of this name: the first, the second and so on.
+    pub(crate) fn refuse_nth(&self, name: &'static str, number: usize) {
+        lock(&self.state.allowed).insert(name, number);
     }
 
     pub(crate) fn allow(&self, name: &'static str) {
@@ -200,6 +208,12 @@ impl State {
         }
         if lock(&self.refused).contains(name) {
             return Err(Status::unavailable("shutting down"));
+        }
+        if let Some(left) = lock(&self.allowed).get_mut(name) {
+            *left = left.wrapping_sub(1);
+            if *left == 0 {
+                return Err(Status::unavailable("shutting down"));
+            }
         }
         if let Some(then) = lock(&self.refused_after).get(name) {
             lock(&self.refused).insert(then);
