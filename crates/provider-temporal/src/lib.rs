@@ -42,12 +42,14 @@ pub use capability::CAPABILITIES;
 pub use config::{Codec, Config, ConfigError, RequestQuotas, Tls};
 pub use provider::TemporalProvider;
 
-/// For the wire tests beside this crate: a recorded description and history in, observation out.
+/// For the wire tests beside this crate: a recorded description and history, or a recorded row of a list, in;
+/// observation out.
 #[doc(hidden)]
 pub mod wire {
-    use stateway_provider_api::{Observation, Result};
+    use stateway_provider_api::{Observation, Result, Verb};
 
     use crate::api::history::v1::HistoryEvent;
+    use crate::api::workflow::v1::WorkflowExecutionInfo;
     use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
     use crate::task_queue::{QueueKind, Queues};
 
@@ -71,5 +73,12 @@ pub mod wire {
         };
         let queues = Queues::without_workers(without_workers.iter().map(queue));
         crate::reader::recorded(described, events, &queues)
+    }
+    /// What a row of a list shows.
+    ///
+    /// # Errors
+    /// A row without a workflow id.
+    pub fn row(info: &WorkflowExecutionInfo) -> Result<Observation> {
+        crate::response::row(Verb::List, info)
     }
 }

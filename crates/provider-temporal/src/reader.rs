@@ -11,7 +11,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::{Pace, ReadSchedule, Reading, SkippingClock};
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb, View};
 
-use crate::api::enums::v1::HistoryEventFilterType;
+use crate::api::enums::v1::{EventType, HistoryEventFilterType, WorkflowExecutionStatus};
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::workflow::v1::WorkflowExecutionInfo;
@@ -171,7 +171,8 @@ impl Reader {
     ) -> Result<Observation> {
         let info = info(ask.verb, described)?;
         let facts = self.facts(ask, of, info).await?;
-        let queues = if is_closed(info) {
+        let is_paused = info.status() == WorkflowExecutionStatus::Paused;
+        let queues = if is_closed(info) || is_paused {
             Default::default()
         } else {
             let waiting = waiting_for(described);
@@ -213,8 +214,7 @@ impl Reader {
         let run = of.run(run_id(info));
         let known = self.facts.get(run_id(info)).map(|known| known.value);
         let is_usable = |known: &Arc<KnownFacts>| {
-            let is_stale = |at: Instant| at + UNDECODED <= self.clock.now();
-            known.facts.last <= info.history_length && !known.undecoded.is_some_and(is_stale)
+            known.facts.last <= info.history_length && !self.is_stale(known)
         };
         let known = known.filter(is_usable);
         if let Some(known) = &known
@@ -233,6 +233,30 @@ impl Reader {
         };
         let from = (facts, undecoded);
         self.extend(ask, &run, from, events, info.history_length)
+            .await
+    }
+
+    /// The codec had its time: texts that it did not decode are read again.
+    fn is_stale(&self, known: &KnownFacts) -> bool {
+        let is_over = |at: Instant| at + UNDECODED <= self.clock.now();
+        known.undecoded.is_some_and(is_over)
+    }
+
+    /// The facts of a run that has ended: its history has its last length.
+    pub(crate) async fn facts_of_ended(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+    ) -> Result<Arc<Facts>> {
+        let known = self.facts.get(run.run_id.as_deref().unwrap_or_default());
+        let is_usable = |known: &KnownFacts| known.facts.end.is_some() && !self.is_stale(known);
+        if let Some(known) = known.filter(|known| is_usable(&known.value)) {
+            return Ok(Arc::clone(&known.value.facts));
+        }
+        let mut events = self.events_after(ask, run, 0, i64::MAX).await?;
+        let last = events.last().map_or(0, |event| event.event_id);
+        events.retain(|event| event.event_id > last - WINDOW);
+        self.extend(ask, run, Default::default(), events, last)
             .await
     }
 
@@ -304,7 +328,8 @@ impl Reader {
                 let id = event.event_id;
                 id > after && id <= last
             }));
-            if reached || token.is_empty() {
+            let is_enough = i64::try_from(events.len()).is_ok_and(|read| read >= WINDOW);
+            if reached || is_enough || token.is_empty() {
                 break;
             }
         }
@@ -312,24 +337,36 @@ impl Reader {
         Ok(events)
     }
 
-    /// The newest events of an execution's current run, newest first.
-    pub(crate) async fn newest_events(
-        &self,
-        ask: Ask<'_>,
-        of: &WorkflowRef,
-    ) -> Result<Vec<HistoryEvent>> {
-        self.client.count(Api::Reads);
-        let request = GetWorkflowExecutionHistoryReverseRequest {
-            namespace: self.client.namespace(),
-            execution: Client::execution(of),
-            maximum_page_size: PAGE,
-            next_page_token: Vec::new(),
-        };
-        let page = self
-            .client
-            .get_workflow_execution_history_reverse(ask, request);
-        let page = page.await.map_err(|error| not_found(error, ask.verb, of))?;
-        Ok(page.history.unwrap_or_default().events)
+    /// The point of a reset to the first workflow task of a run: the event after the one that started the task.
+    /// Signals and other events can come before it. `None` if no worker has taken the task.
+    pub(crate) async fn first_task(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<Option<i64>> {
+        let mut token = Vec::new();
+        for _ in 0..MOST_PAGES {
+            self.client.count(Api::Reads);
+            let request = GetWorkflowExecutionHistoryRequest {
+                namespace: self.client.namespace(),
+                execution: Client::execution(run),
+                maximum_page_size: PAGE,
+                next_page_token: token,
+                ..Default::default()
+            };
+            let page = self.client.get_workflow_execution_history(ask, request);
+            let page = page
+                .await
+                .map_err(|error| not_found(error, ask.verb, run))?;
+            let events = page.history.unwrap_or_default().events;
+            let started = events
+                .iter()
+                .find(|event| event.event_type() == EventType::WorkflowTaskStarted);
+            if let Some(started) = started {
+                return Ok(Some(started.event_id + 1));
+            }
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// The event that began a run.

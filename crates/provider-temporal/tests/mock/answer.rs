@@ -75,6 +75,11 @@ pub(crate) fn completed() -> Status {
     not_found("workflow execution already completed")
 }
 
+/// The workflow id belongs to another chain of runs now.
+pub(crate) fn another_chain() -> Status {
+    not_found("workflow execution not found")
+}
+
 pub(crate) fn already_started(request_id: &str, run_id: &str) -> Status {
     use stateway_provider_temporal::api::errordetails::v1::WorkflowExecutionAlreadyStartedFailure;
     let detail = WorkflowExecutionAlreadyStartedFailure {

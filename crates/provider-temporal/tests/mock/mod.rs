@@ -61,6 +61,10 @@ pub(crate) struct State {
     broken: Mutex<BTreeSet<String>>,
     /// Calls that reach a limit until the test allows them again, with the name of the limit.
     exhausted: Mutex<BTreeMap<&'static str, &'static str>>,
+    /// Calls that are refused from a call of another name on.
+    refused_after: Mutex<BTreeMap<&'static str, &'static str>>,
+    /// How many calls of a name are allowed until one is refused.
+    allowed: Mutex<BTreeMap<&'static str, usize>>,
     /// What happens immediately before the next call of a name.
     before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
@@ -89,6 +93,8 @@ impl Mock {
             refused: Mutex::default(),
             broken: Mutex::default(),
             exhausted: Mutex::default(),
+            refused_after: Mutex::default(),
+            allowed: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -154,6 +160,16 @@ impl Mock {
     /// Every call of this name reaches the limit of this cause until [`Self::allow`].
     pub(crate) fn exhaust(&self, name: &'static str, cause: &'static str) {
         lock(&self.state.exhausted).insert(name, cause);
+    }
+
+    /// Refuses every call of the second name after one of the first.
+    pub(crate) fn refuse_after(&self, first: &'static str, then: &'static str) {
+        lock(&self.state.refused_after).insert(first, then);
+    }
+
+    /// Refuses one call of this name: the first, the second and so on.
+    pub(crate) fn refuse_nth(&self, name: &'static str, number: usize) {
+        lock(&self.state.allowed).insert(name, number);
     }
 
     pub(crate) fn allow(&self, name: &'static str) {
@@ -231,6 +247,15 @@ impl State {
         let cause = lock(&self.exhausted).get(name).copied();
         if let Some(cause) = cause {
             return Err(answer::exhausted_by(cause));
+        }
+        if let Some(left) = lock(&self.allowed).get_mut(name) {
+            *left = left.wrapping_sub(1);
+            if *left == 0 {
+                return Err(Status::unavailable("shutting down"));
+            }
+        }
+        if let Some(then) = lock(&self.refused_after).get(name) {
+            lock(&self.refused).insert(then, Code::Unavailable);
         }
         let fault = lock(&self.fault).take();
         match fault {
