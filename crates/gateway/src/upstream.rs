@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stateway_model::{Execution, ProviderId};
+use stateway_model::{Execution, ProviderId, SubState};
 use stateway_provider_api::{
-    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry,
+    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry, classify,
 };
 
 pub(crate) use breaker::Position;
@@ -93,6 +93,14 @@ impl Upstream {
         let table = &self.describe().table;
         self.mapper
             .execution(table, observation, jiff::Timestamp::now())
+    }
+
+    /// The sub-state that the observation shows.
+    pub(crate) fn sub_state(&self, observation: &Observation) -> SubState {
+        let table = &self.describe().table;
+        classify(table, observation, jiff::Timestamp::now())
+            .execution
+            .sub_state
     }
 
     /// Why the observation shows what it shows.

@@ -146,7 +146,13 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         self.check(Verb::Count)?;
-        self.provider.count(call).await
+        let mut counts = self.provider.count(call).await?;
+        for count in &mut counts {
+            // As in lists: without its steps an execution may show another state.
+            let example = count.example.clone();
+            count.example = strip::observation(example, &self.allowed);
+        }
+        Ok(counts)
     }
 
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {

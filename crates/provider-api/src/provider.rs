@@ -132,11 +132,12 @@ pub trait Provider: Send + Sync + 'static {
         Err(Error::unsupported(Verb::List))
     }
 
-    /// Counts all executions by the sub-state they show. Requires [`Capabilities::count`].
+    /// Counts all executions, in groups that show the same sub-state. Requires [`Capabilities::count`].
     ///
-    /// - As the provider's table has it: the counts agree with what a list of everything shows.
-    /// - A sub-state that is left out is shown by none.
-    /// - Bounded: a provider that stops counting somewhere says so.
+    /// - A group has an example, from which the gateway computes the sub-state by the table.
+    /// - Each execution is in one group: the counts agree with what a list of everything shows. Two groups
+    ///   may show the same sub-state.
+    /// - Bounded: at most 1,000 groups, and a provider that stops counting somewhere reports `at_least`.
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         let _ = call;
         Err(Error::unsupported(Verb::Count))

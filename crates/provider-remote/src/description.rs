@@ -72,7 +72,8 @@ pub(crate) fn read(
         check_length("capabilities", name, 1, MAX_NAME_BYTES)?;
     }
     let (mut capabilities, unknown) = capabilities(&response.capabilities);
-    // The provider counts sub-states by its own table: such counts would differ from what lists show.
+    // The provider groups what it counts by its own table: with other rows an example need not stand for
+    // its whole group.
     if overlay.is_some() {
         capabilities.count = false;
     }

@@ -183,7 +183,7 @@ impl Provider for RemoteProvider {
             context: Some(convert::context(call)),
         };
         let counts = ask!(self, call, Verb::Count, count_executions, message).await?;
-        self.noted(read(Verb::Count, convert::read_counts(&counts)))
+        self.noted(read(Verb::Count, convert::read_counts(counts)))
     }
 
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {

@@ -28,9 +28,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What a provider program calls itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Its name, 1 to 64 characters.
+    /// Its name, 1 to 64 bytes.
     pub name: String,
-    /// Its version; may be empty.
+    /// Its version; at most 64 bytes, may be empty.
     pub version: String,
 }
 

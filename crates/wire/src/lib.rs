@@ -72,5 +72,8 @@ pub const MAX_TABLE_BYTES: usize = 256 * 1024;
 /// The longest cursor, in bytes.
 pub const MAX_CURSOR_BYTES: usize = 2 * 1024;
 
+/// The most groups of one CountExecutions.
+pub const MAX_GROUPS: usize = 1_000;
+
 /// The most ids of one ObserveExecutions.
 pub const MAX_OBSERVED: usize = 1_000;

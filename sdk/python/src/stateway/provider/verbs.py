@@ -142,11 +142,7 @@ class Verbs:
 
     async def count(self, request: pb.CountExecutionsRequest) -> pb.CountExecutionsResponse:
         self.need("count")
-        counts = await call(self.provider.count)
-        response = pb.CountExecutionsResponse()
-        for state, count in counts.items():
-            response.counts.add(sub_state=f"SUB_STATE_{state.name}", count=count)
-        return response
+        return pb.CountExecutionsResponse(groups=await call(self.provider.count))
 
     async def history(self, request: pb.ListEventsRequest) -> pb.ListEventsResponse:
         self.need("history")
