@@ -131,6 +131,10 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
         seen.into_iter().map(|seen| self.shown(seen)).collect()
     }
 
+    async fn reconnected(&self) {
+        self.provider.reconnected().await;
+    }
+
     async fn list(&self, call: &Call, mut request: ListRequest) -> Result<ListPage> {
         let can = self.check(Verb::List)?;
         if !can.list_hints {

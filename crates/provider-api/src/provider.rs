@@ -121,6 +121,16 @@ pub trait Provider: Send + Sync + 'static {
     /// - No payloads.
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>>;
 
+    /// Returns when an engine that could not be reached can be reached again. For adapters that notice this
+    /// by themselves; the default never returns.
+    ///
+    /// - The gateway waits for it beside its health checks. It then calls the provider immediately, instead
+    ///   of at the end of the pause that follows an outage.
+    /// - Dropping the future is harmless, and the next one continues.
+    async fn reconnected(&self) {
+        std::future::pending().await
+    }
+
     /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].
     ///
     /// - Following `next` to its end shows every execution that existed all the while, once.

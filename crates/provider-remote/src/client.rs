@@ -4,12 +4,13 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_wire::MAX_MESSAGE_BYTES;
 use stateway_wire::v1::identity_client::IdentityClient;
@@ -33,6 +34,8 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Client {
     channel: Channel,
     is_closed: Arc<AtomicBool>,
+    /// What the first call that failed with the connection reported.
+    why_closed: Arc<Mutex<Option<String>>>,
 }
 
 impl Client {
@@ -56,7 +59,11 @@ impl Client {
             .keep_alive_while_idle(true)
             .connect_with_connector(once)
             .await?;
-        Ok(Self { channel, is_closed })
+        Ok(Self {
+            channel,
+            is_closed,
+            why_closed: Arc::default(),
+        })
     }
 
     /// The error of a call over this connection. After a failure of the connection itself no further call
@@ -64,6 +71,9 @@ impl Client {
     pub(crate) fn failed(&self, status: &Status, verb: Verb) -> Error {
         let error = of_status(status, verb);
         if status.source().is_some() && error.kind == ErrorKind::Unavailable {
+            let mut why = lock(&self.why_closed);
+            why.get_or_insert_with(|| error.message.clone());
+            drop(why);
             self.is_closed.store(true, Ordering::Release);
         }
         error
@@ -72,6 +82,12 @@ impl Client {
     /// Whether the connection broke, or takes no further calls.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Why the connection was closed, as far as a call noticed.
+    pub(crate) fn why_closed(&self) -> String {
+        let why = lock(&self.why_closed).clone();
+        why.unwrap_or_else(|| "the provider closed the connection".to_owned())
     }
 
     /// Whether both are the same connection.

@@ -6,6 +6,7 @@
 //! Encoding never fails. Decoding does, with a [`Misfit`] that names the field.
 
 mod capability;
+pub mod codec;
 mod deadline;
 mod definition;
 mod error;
@@ -65,6 +66,9 @@ pub const CONTRACT_VERSION: i32 = 1;
 
 /// The largest message in both directions, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most entries in the repeated fields of a message, in all depths.
+pub const MAX_ENTRIES: usize = 50_000;
 
 /// The largest state table, in bytes.
 pub const MAX_TABLE_BYTES: usize = 256 * 1024;
