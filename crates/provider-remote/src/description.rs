@@ -12,6 +12,8 @@ const MISMATCH: &str = "PROVIDER_CONTRACT_MISMATCH";
 const TABLE_INVALID: &str = "PROVIDER_TABLE_INVALID";
 /// The reason of a description that breaks another rule.
 const INVALID: &str = "PROVIDER_DESCRIPTION_INVALID";
+/// The version of the format of state tables.
+const TABLE_VERSION: i32 = 1;
 /// The most names of capabilities that are read.
 const MAX_CAPABILITIES: usize = 256;
 /// The most bytes of a name or a version.
@@ -30,6 +32,7 @@ pub(crate) fn request(id: &ProviderId) -> v1::DescribeRequest {
         reasons: Reason::ALL.iter().map(ToString::to_string).collect(),
         provider_id: id.to_string(),
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+        max_table_version: TABLE_VERSION,
     }
 }
 

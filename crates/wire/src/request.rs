@@ -267,7 +267,8 @@ pub fn read_history_request(request: v1::ListEventsRequest) -> Result<HistoryReq
         view: read_view(request.view),
         order: match Order::try_from(request.order) {
             Ok(Order::NewestFirst) => EventOrder::NewestFirst,
-            Ok(Order::OldestFirst | Order::Unspecified) | Err(_) => EventOrder::OldestFirst,
+            Ok(Order::OldestFirst | Order::Unspecified) => EventOrder::OldestFirst,
+            Err(_) => return Err(Misfit::new("order", "is not known")),
         },
     })
 }
