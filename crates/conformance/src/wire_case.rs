@@ -14,7 +14,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::WireHarness;
-use crate::harness::staging;
+use crate::harness::{is_broken, staging};
 
 /// How long a case waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -136,7 +136,8 @@ async fn another_instance(harness: &WireHarness) -> Outcome {
             return Err(Stop::Skipped(status.message().to_owned()));
         }
         // A provider that restarts its whole process may not get to answer.
-        Err(_) => {}
+        Err(status) if is_broken(&status) => {}
+        Err(status) => return answered("RestartProvider", Err(status)),
     }
     let mut after = described(config, v1::DescribeRequest::default()).await;
     for _ in 0..100 {
