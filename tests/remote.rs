@@ -124,10 +124,10 @@ async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes(
 async fn a_restarted_provider_is_described_again_and_what_changed_takes_effect() {
     let socket = Socket::new();
     let process = Process::start(&socket);
-    let gateway = TestGateway::new()
-        .with("far", "remote", remote(&socket))
-        .start()
-        .await;
+    let mut gateway = TestGateway::new();
+    // The lost connection is the sign, not the next health check.
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(600);
+    let gateway = gateway.with("far", "remote", remote(&socket)).start().await;
     let before = serves(&gateway).await;
     assert!(before.capabilities.unwrap_or_default().kill);
     let name = start(&gateway).await.name;

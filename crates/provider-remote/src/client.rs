@@ -16,6 +16,7 @@ use stateway_wire::MAX_MESSAGE_BYTES;
 use stateway_wire::v1::identity_client::IdentityClient;
 use stateway_wire::v1::provider_client::ProviderClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
@@ -34,17 +35,22 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Client {
     channel: Channel,
     is_closed: Arc<AtomicBool>,
+    closed: Arc<Notify>,
     /// What the first call that failed with the connection reported.
     why_closed: Arc<Mutex<Option<String>>>,
 }
 
 impl Client {
-    /// Speaks gRPC over this line.
-    pub(crate) async fn over(line: Box<dyn Line>) -> Result<Self, tonic::transport::Error> {
+    /// Speaks gRPC over this line. `closed` is woken when the connection can no longer be used.
+    pub(crate) async fn over(
+        line: Box<dyn Line>,
+        closed: Arc<Notify>,
+    ) -> Result<Self, tonic::transport::Error> {
         let is_closed = Arc::new(AtomicBool::new(false));
         let guarded = Guarded {
             line,
             is_closed: Arc::clone(&is_closed),
+            closed: Arc::clone(&closed),
         };
         let mut line = Some(guarded);
         // The channel would connect again by itself; then nobody would describe the new process.
@@ -62,6 +68,7 @@ impl Client {
         Ok(Self {
             channel,
             is_closed,
+            closed,
             why_closed: Arc::default(),
         })
     }
@@ -75,6 +82,7 @@ impl Client {
             why.get_or_insert_with(|| error.message.clone());
             drop(why);
             self.is_closed.store(true, Ordering::Release);
+            self.closed.notify_one();
         }
         error
     }
@@ -112,18 +120,20 @@ impl Client {
 /// The configuration cannot be used, or the provider cannot be reached.
 pub async fn channel(config: &Config) -> Result<Channel, Box<dyn StdError + Send + Sync>> {
     let line = Dialer::new(config)?.dial().await?;
-    Ok(Client::over(line).await?.channel)
+    Ok(Client::over(line, Arc::default()).await?.channel)
 }
 
 /// A line that tells when it is dropped: the transport drops it when the connection breaks.
 struct Guarded {
     line: Box<dyn Line>,
     is_closed: Arc<AtomicBool>,
+    closed: Arc<Notify>,
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::Release);
+        self.closed.notify_one();
     }
 }
 

@@ -37,8 +37,8 @@ pub(crate) struct Connection {
     pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
-    /// Wakes `reconnected` after a failed connect.
-    failed: Notify,
+    /// Wakes `reconnected` after a failed connect, and when a connection is lost.
+    lost: Arc<Notify>,
 }
 
 struct State {
@@ -46,6 +46,17 @@ struct State {
     known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+}
+
+impl State {
+    /// When to connect again; none while a connection lives or none was ever wanted.
+    fn reconnect_at(&self) -> Option<Instant> {
+        match (&self.failure, &self.client) {
+            (Some(failure), _) => Some(failure.not_before),
+            (None, Some(client)) if client.is_closed() => Some(Instant::now()),
+            (None, _) => None,
+        }
+    }
 }
 
 /// What the provider reported last, and the result of checking it, so that the same report is not checked
@@ -79,7 +90,7 @@ impl Connection {
             violations: Violations::default(),
             budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
-            failed: Notify::new(),
+            lost: Arc::default(),
         }
     }
 
@@ -131,15 +142,12 @@ impl Connection {
         state.client.clone().filter(|client| !client.is_closed())
     }
 
-    /// Returns when a provider that could not be reached is connected again.
+    /// Returns when a provider whose connection was lost, or that could not be reached, is connected again.
+    /// It may have been restarted with other capabilities, so it is not left to the next call to notice.
     pub(crate) async fn reconnected(self: &Arc<Self>) {
         loop {
-            let not_before = {
-                let state = lock(&self.state);
-                state.failure.as_ref().map(|failure| failure.not_before)
-            };
-            let Some(not_before) = not_before else {
-                self.failed.notified().await;
+            let Some(not_before) = lock(&self.state).reconnect_at() else {
+                self.lost.notified().await;
                 continue;
             };
             tokio::time::sleep_until(not_before.into()).await;
@@ -196,7 +204,7 @@ impl Connection {
     async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
-        let client = Client::over(line).await;
+        let client = Client::over(line, Arc::clone(&self.lost)).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
         let known = self.ask(&client).await?;
         Ok((client, known))
@@ -256,7 +264,7 @@ impl Connection {
             not_before: Instant::now() + pause(in_a_row),
         });
         drop(state);
-        self.failed.notify_one();
+        self.lost.notify_one();
         if is_new {
             let provider = &self.id;
             tracing::warn!(%provider, reason = error.reason(), "not connected: {}", error.message);
