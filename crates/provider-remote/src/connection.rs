@@ -1,15 +1,20 @@
 //! Connects to the provider on demand, and keeps its description current.
 //!
-//! There is no task in the background: a call that finds no connection makes one, and the health checks of
-//! the gateway are such calls. So a provider may start before or after the gateway, and leave at any time.
+//! A call that finds no connection makes one, and the health checks of the gateway are such calls. So a
+//! provider may start before or after the gateway, and leave at any time. After a failed connect the gateway
+//! waits in [`reconnected`](Connection::reconnected), which tries again until the provider is back.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use stateway_model::ProviderId;
 use stateway_provider_api::adapter::lock;
-use stateway_provider_api::{Call, Capabilities, Description, Error, Result, Table, Verb};
+use stateway_provider_api::{
+    Call, Capabilities, Description, Error, ErrorKind, Result, Table, Verb,
+};
 use stateway_wire::v1;
+use tokio::sync::Notify;
+use tonic::Request;
 
 use crate::address::Dialer;
 use crate::client::Client;
@@ -32,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
+    /// Wakes `reconnected` after a failed connect, and when a connection is lost.
+    lost: Arc<Notify>,
 }
 
 struct State {
@@ -39,6 +46,17 @@ struct State {
     known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+}
+
+impl State {
+    /// When to connect again; none while a connection lives or none was ever wanted.
+    fn reconnect_at(&self) -> Option<Instant> {
+        match (&self.failure, &self.client) {
+            (Some(failure), _) => Some(failure.not_before),
+            (None, Some(client)) if client.is_closed() => Some(Instant::now()),
+            (None, _) => None,
+        }
+    }
 }
 
 /// What the provider reported last, and the result of checking it, so that the same report is not checked
@@ -72,6 +90,7 @@ impl Connection {
             violations: Violations::default(),
             budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
+            lost: Arc::default(),
         }
     }
 
@@ -101,11 +120,11 @@ impl Connection {
     }
 
     /// A connection whose provider has described itself and offers the verb.
-    pub(crate) async fn client(&self, call: &Call, verb: Verb) -> Result<Client> {
+    pub(crate) async fn client(self: &Arc<Self>, call: &Call, verb: Verb) -> Result<Client> {
         let client = match self.live() {
             Some(client) => client,
             None => {
-                let connected = tokio::time::timeout_at(call.deadline.into(), self.connect());
+                let connected = tokio::time::timeout_at(call.deadline.into(), self.connected());
                 let connected = connected.await.map_err(|_| timed_out(verb))?;
                 connected.map_err(|mut error| {
                     error.verb = verb;
@@ -123,15 +142,47 @@ impl Connection {
         state.client.clone().filter(|client| !client.is_closed())
     }
 
+    /// Returns when a provider whose connection was lost, or that could not be reached, is connected again.
+    /// It may have been restarted with other capabilities, so it is not left to the next call to notice.
+    pub(crate) async fn reconnected(self: &Arc<Self>) {
+        loop {
+            let Some(not_before) = lock(&self.state).reconnect_at() else {
+                self.lost.notified().await;
+                continue;
+            };
+            tokio::time::sleep_until(not_before.into()).await;
+            if self.connected().await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Connects. A connect continues when its caller gives up, for at most [`CONNECT`]: a caller in a hurry
+    /// neither hides a failure nor keeps a slow provider from ever being connected.
+    async fn connected(self: &Arc<Self>) -> Result<Client> {
+        let this = Arc::clone(self);
+        let connecting = tokio::spawn(async move { this.connect().await });
+        connecting.await.unwrap_or_else(|lost| {
+            let message = format!("the connect was cut off: {lost}");
+            Err(Error::new(ErrorKind::Internal, Verb::Health, message))
+        })
+    }
+
     async fn connect(&self) -> Result<Client> {
         let _one_at_a_time = self.connecting.lock().await;
         if let Some(client) = self.live() {
             return Ok(client);
         }
-        if let Some(failure) = &lock(&self.state).failure
-            && Instant::now() < failure.not_before
         {
-            return Err(failure.error.clone());
+            let mut state = lock(&self.state);
+            if let Some(lost) = state.client.take() {
+                tracing::warn!(provider = %self.id, "connection lost: {}", lost.why_closed());
+            }
+            let pausing = state.failure.as_ref();
+            let pausing = pausing.filter(|failure| Instant::now() < failure.not_before);
+            if let Some(failure) = pausing {
+                return Err(failure.error.clone());
+            }
         }
         let connected = tokio::time::timeout(CONNECT, self.open()).await;
         let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
@@ -140,6 +191,9 @@ impl Connection {
                 let mut state = lock(&self.state);
                 state.client = Some(client.clone());
                 state.failure = None;
+                let (id, one) = (&self.id, &known.described);
+                let (name, version, instance) = (&one.name, &one.version, &one.instance_id);
+                tracing::info!(provider = %id, name, version, instance, "connected");
                 self.publish(state, known);
                 Ok(client)
             }
@@ -150,14 +204,15 @@ impl Connection {
     async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
-        let client = Client::over(line).await;
+        let client = Client::over(line, Arc::clone(&self.lost)).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
         let known = self.ask(&client).await?;
         Ok((client, known))
     }
 
     async fn ask(&self, client: &Client) -> Result<Known> {
-        let request = description::request(&self.id);
+        let mut request = Request::new(description::request(&self.id));
+        request.set_timeout(CONNECT);
         let response = client.identity().describe(request).await;
         let response = response.map_err(|status| client.failed(&status, Verb::Health))?;
         let response = response.into_inner();
@@ -186,8 +241,9 @@ impl Connection {
                 }
                 Ok(())
             }
-            // A provider that broke a rule is not called until it describes itself well.
-            Err(error) if is_current && !error.kind.is_outage() => {
+            // A provider that broke a rule is not called until it describes itself well. One that could not
+            // describe itself this time is as good as its last description.
+            Err(error) if is_current && description::is_refused(&error) => {
                 state.client = None;
                 drop(state);
                 Err(self.note(error))
@@ -208,6 +264,7 @@ impl Connection {
             not_before: Instant::now() + pause(in_a_row),
         });
         drop(state);
+        self.lost.notify_one();
         if is_new {
             let provider = &self.id;
             tracing::warn!(%provider, reason = error.reason(), "not connected: {}", error.message);
@@ -218,8 +275,9 @@ impl Connection {
     /// Makes a description take effect.
     fn publish(&self, mut state: MutexGuard<'_, State>, known: Known) {
         let described = known.described.clone();
-        let before = state.known.replace(known);
-        if before.is_some_and(|before| before.described == described) {
+        let known_before = state.known.replace(known);
+        let known_before = known_before.map(|before| before.described);
+        if known_before.as_ref() == Some(&described) {
             return;
         }
         let before = Arc::clone(&state.description);
@@ -227,17 +285,17 @@ impl Connection {
         state.description = before.succeeded_by(capabilities, table);
         let after = Arc::clone(&state.description);
         drop(state);
-        report(&self.id, &described, &before, &after);
+        let unknown_before = known_before.map(|before| before.unknown);
+        if unknown_before.unwrap_or_default() != described.unknown && !described.unknown.is_empty()
+        {
+            tracing::warn!(provider = %self.id, "{}", described.remark());
+        }
+        report(&self.id, &before, &after);
     }
 }
 
-/// Logs who the provider is now, and what has changed.
-fn report(id: &ProviderId, described: &Described, before: &Description, after: &Description) {
-    let (name, version, instance) = (&described.name, &described.version, &described.instance_id);
-    tracing::info!(provider = %id, name, version, instance, "provider connected");
-    if !described.unknown.is_empty() {
-        tracing::warn!(provider = %id, "{}", described.remark());
-    }
+/// Logs what has changed.
+fn report(id: &ProviderId, before: &Description, after: &Description) {
     if before.generation == 0 {
         return;
     }
