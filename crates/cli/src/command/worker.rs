@@ -28,7 +28,11 @@ output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT,
 STATEWAY_ROLE, STATEWAY_FEEDBACK (the validator's messages about the previous attempt),
 STATEWAY_COMPENSATION (1 when the task compensates the step), STATEWAY_OUTCOME_UNKNOWN (1 when it
 compensates a step whose worker was lost, so that the step may or may not have completed) and
-STATEWAY_TASK (an idempotency key: the same value for the same attempt).
+STATEWAY_TASK (the token of this hand-out).
+
+If a worker is lost, another worker gets the same attempt. As an idempotency key for other systems,
+use STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT and STATEWAY_COMPENSATION together, not
+STATEWAY_TASK: each hand-out has another token.
 
 The exit code is the outcome:
   0      completed
