@@ -95,9 +95,13 @@ class Terminal:
         )
 
     def play(self, text: str) -> int:
-        """Runs the commands of a `console` block and compares what they print."""
+        """Runs the commands of a `console` block and compares what they print; `&` starts a program."""
+        text = text.replace("\\\n    ", "")
         commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
         for line, shown in commands:
+            if line.endswith(" &"):
+                self.start(line.removesuffix(" &"))
+                continue
             command, _, remark = line.partition("   # ")
             code = int(remark.removeprefix("exits ")) if remark else 0
             compare(command, shown.splitlines(), self.run(command, code))
@@ -130,6 +134,12 @@ def printed_by(guide: pathlib.Path, command: str) -> list[str]:
 def final(lines: list[str]) -> list[str]:
     """Without the states before the last: a watch skips a state that lasts only a moment."""
     return [line for line in lines if not re.match(r"(SUB_STATE_)?(RUNNING|BACKING_OFF|WAITING)\b", line)]
+
+
+def test_the_first_execution_in_the_readme(terminal: Terminal) -> None:
+    (text,) = [text for _, language, text in blocks(ROOT / "README.md") if language == "console"]
+    terminal.folder = ROOT
+    assert terminal.play(text) == 4
 
 
 SERVICE = GUIDES / "service.md"
