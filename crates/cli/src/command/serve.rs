@@ -26,9 +26,9 @@ Examples:
   stateway serve --config stateway.toml
   stateway serve --listen 127.0.0.1:0 --log debug --log-format json
 
-Without a configuration the only provider is `builtin`: the durable engine, which stores its data in
-stateway.db in the working directory. A flag overrides the environment, the environment the file, and
-the file the default. After SIGINT or SIGTERM the gateway waits for calls and streams to end; a second
+Without a configuration the only provider is `builtin`: the durable engine, which stores its data in \
+stateway.db in the working directory. A flag overrides the environment, the environment the file, and \
+the file the default. After SIGINT or SIGTERM the gateway waits for calls and streams to end; a second \
 signal stops it immediately.")]
 pub struct Serve {
     #[command(flatten)]
