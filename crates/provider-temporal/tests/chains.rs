@@ -416,6 +416,18 @@ async fn a_run_that_lists_still_show_as_open_has_its_events() {
 }
 
 #[tokio::test]
+async fn runs_that_lists_do_not_show_yet_have_their_events() {
+    let (mock, provider) = server().await;
+    let id = chain(&mock);
+    mock.change(|world| {
+        let late = world.runs[2..].iter().map(mock::Run::run_id);
+        world.unlisted = late.collect();
+    });
+    let events = whole(&provider, &id, EventOrder::OldestFirst, None).await;
+    assert_eq!(events.len(), 14, "{:?}", words(&events));
+}
+
+#[tokio::test]
 async fn a_history_follows_a_workflow_that_continues_as_new_between_two_pages() {
     let (mock, provider) = server().await;
     let id = put(&mock, "moving");
