@@ -53,7 +53,7 @@ impl Reader {
         }
         let mut listed = self.listed_runs(ask, of, first).await?;
         self.add_unlisted(ask, of, &current, &mut listed).await?;
-        let mut runs = before(listed, &current);
+        let mut runs = before(&listed, &current);
         let is_whole = runs.iter().position(|run| run.id == *first);
         let begin = match is_whole {
             Some(begin) => begin,
@@ -179,7 +179,7 @@ impl Reader {
 }
 
 /// The runs that began before the current one, the oldest first.
-fn before(rows: Vec<WorkflowExecutionInfo>, current: &Run) -> Vec<Run> {
+fn before(rows: &[WorkflowExecutionInfo], current: &Run) -> Vec<Run> {
     let mut runs: Vec<Run> = rows.iter().map(run).collect();
     let latest = current.started.map(|time| {
         let rounded = time.checked_add(query::IMPRECISION);
