@@ -35,6 +35,10 @@ const PAGE: i32 = 256;
 /// The most pages of a history that are read for one answer.
 const MOST_PAGES: usize = 8;
 
+/// How many runs before the current one are searched for a request that is repeated. Each is read once and then
+/// remembered.
+pub(crate) const MOST_RUNS: usize = 16;
+
 /// How often open executions are described in watches. Descriptions are cheap, so nothing is shown that
 /// is older than ten seconds while the quota lasts.
 const PACE: Pace = Pace {

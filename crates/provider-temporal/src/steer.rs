@@ -58,8 +58,13 @@ async fn refused(
         return error;
     }
     match open_execution(provider, ask, of).await {
-        // Another execution has the id now.
-        Ok(_) => Error::new(ErrorKind::Conflict, ask.verb, error.into_message()),
+        Ok(_) => {
+            let message = "another execution has begun under this id";
+            Error::new(ErrorKind::Conflict, ask.verb, message)
+                .with_reason("EXECUTION_REPLACED")
+                .with_hint("Read the execution, then decide again.")
+                .with_native_code(error.native_code.clone())
+        }
         Err(why) => why,
     }
 }

@@ -263,6 +263,37 @@ async fn the_first_workflow_task_is_found_after_signals() {
     assert_eq!(copied, Some(303));
 }
 
+#[tokio::test]
+async fn a_retry_from_that_is_repeated_in_a_later_run_resets_once() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "again");
+    let whole = retry_from_start(&id);
+    provider.retry_from(&call(), whole.clone()).await.unwrap();
+    let second = mock.change(|world| world.runs[1].run_id());
+    let by_run = RetryFromRequest {
+        id: ExecutionId::new(format!("again~run:{second}")).unwrap(),
+        request_id: "by-run".parse().unwrap(),
+        ..whole.clone()
+    };
+    // Its first workflow task was started again.
+    mock.change(|world| {
+        world.runs[1].record("WORKFLOW_TASK_STARTED", &json!({}));
+        world.runs[1].record("WORKFLOW_TASK_COMPLETED", &json!({}));
+    });
+    provider.retry_from(&call(), by_run.clone()).await.unwrap();
+    let requests = [whole, by_run];
+    let resets = || count(&mock, EventType::WorkflowTaskFailed);
+    let before = resets();
+    for request in &requests {
+        provider.retry_from(&call(), request.clone()).await.unwrap();
+    }
+    mock.change(|world| world.continue_as_new("again"));
+    for request in requests {
+        gateway(&mock).retry_from(&call(), request).await.unwrap();
+    }
+    assert_eq!(resets(), before);
+}
+
 fn page(id: &ExecutionId, order: EventOrder, cursor: Option<String>, size: u32) -> HistoryRequest {
     HistoryRequest {
         id: id.clone(),
@@ -382,6 +413,18 @@ async fn a_run_that_lists_still_show_as_open_has_its_events() {
         .windows(2)
         .all(|pair| pair[0].sequence < pair[1].sequence);
     assert!(ascends);
+}
+
+#[tokio::test]
+async fn runs_that_lists_do_not_show_yet_have_their_events() {
+    let (mock, provider) = server().await;
+    let id = chain(&mock);
+    mock.change(|world| {
+        let late = world.runs[2..].iter().map(mock::Run::run_id);
+        world.unlisted = late.collect();
+    });
+    let events = whole(&provider, &id, EventOrder::OldestFirst, None).await;
+    assert_eq!(events.len(), 14, "{:?}", words(&events));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::client::Ask;
 use crate::id::WorkflowRef;
 use crate::list::LONGEST_PAGE;
 use crate::query;
-use crate::reader::{Reader, info};
+use crate::reader::{MOST_RUNS, Reader, info};
 use crate::response::{is_closed, run_id};
 use crate::time::timestamp;
 
@@ -51,8 +51,9 @@ impl Reader {
                 is_cut: false,
             });
         }
-        let listed = self.listed_runs(ask, of, first).await?;
-        let mut runs = before(listed, &current);
+        let mut listed = self.listed_runs(ask, of, first).await?;
+        self.add_unlisted(ask, of, &current, &mut listed).await?;
+        let mut runs = before(&listed, &current);
         let is_whole = runs.iter().position(|run| run.id == *first);
         let begin = match is_whole {
             Some(begin) => begin,
@@ -89,6 +90,36 @@ impl Reader {
             }
         }
         Ok(rows)
+    }
+
+    /// Adds the newest runs before the current one that lists do not show yet.
+    async fn add_unlisted(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        current: &Run,
+        rows: &mut Vec<WorkflowExecutionInfo>,
+    ) -> Result<()> {
+        let mut facts = self.facts(ask, of, &current.info).await?;
+        for _ in 0..MOST_RUNS {
+            let base = facts.reset.as_ref().map(|reset| &reset.base_run);
+            let begin = facts.begin.as_ref();
+            let previous = begin.and_then(|begin| begin.previous_run.as_ref());
+            let is_new = |id: &&String| !rows.iter().any(|row| run_id(row) == id.as_str());
+            let Some(id) = base.into_iter().chain(previous).find(is_new) else {
+                break;
+            };
+            let described = match self.describe(ask, &of.run(id)).await {
+                Ok(described) => described,
+                // It is not late in the list, but gone.
+                Err(error) if error.kind == ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            };
+            let row = info(ask.verb, &described)?;
+            facts = self.facts(ask, of, row).await?;
+            rows.push(row.clone());
+        }
+        Ok(())
     }
 
     /// Where the chain begins among the runs of its workflow, if its first run is gone. The runs of one workflow
@@ -148,7 +179,7 @@ impl Reader {
 }
 
 /// The runs that began before the current one, the oldest first.
-fn before(rows: Vec<WorkflowExecutionInfo>, current: &Run) -> Vec<Run> {
+fn before(rows: &[WorkflowExecutionInfo], current: &Run) -> Vec<Run> {
     let mut runs: Vec<Run> = rows.iter().map(run).collect();
     let latest = current.started.map(|time| {
         let rounded = time.checked_add(query::IMPRECISION);

@@ -6,11 +6,8 @@ use stateway_provider_api::{Error, ErrorKind, Result};
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::client::Ask;
 use crate::id::WorkflowRef;
-use crate::reader::Reader;
+use crate::reader::{MOST_RUNS, Reader};
 use crate::response::run_id;
-
-/// How many runs before the current one are searched. Each is read once and then remembered.
-const MOST_RUNS: usize = 16;
 
 impl Reader {
     /// The run that has this request, if one of the chain has it. A request id that was used with another body

@@ -1,13 +1,13 @@
 //! `retry_from`: a reset to the workflow task that led to a step.
 
-use stateway_provider_api::{Error, Observation, Result, RetryFromRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, RetryFromRequest, Verb, View};
 
 use crate::TemporalProvider;
 use crate::api::workflowservice::v1::ResetWorkflowExecutionRequest;
 use crate::client::{Ask, Client};
 use crate::facts::Facts;
 use crate::id::WorkflowRef;
-use crate::reader::{info, not_found};
+use crate::reader::{MOST_RUNS, Reader, info, not_found};
 use crate::response::run_id;
 use crate::steps::{activity_name, child_name};
 
@@ -27,14 +27,14 @@ pub(crate) async fn retry_from(
     let described = reader.describe(ask, of).await?;
     let current = info(ask.verb, &described)?;
     let facts = reader.facts(ask, of, current).await?;
+    let whole = WorkflowRef {
+        run_id: None,
+        ..of.clone()
+    };
     // The server compares request ids only after it has checked the event, which is one of the run before.
     let reason = reason(request);
-    if facts
-        .reset
-        .as_ref()
-        .is_some_and(|reset| reset.why == reason)
-    {
-        return reader.get(ask, of, View::Basic).await;
+    if reader.was_reset(ask, &whole, &reason).await? {
+        return reader.get(ask, &whole, View::Basic).await;
     }
     let point = if request.from_start {
         reader.first_task(ask, &of.run(run_id(current))).await?
@@ -55,12 +55,35 @@ pub(crate) async fn retry_from(
     };
     let sent = reader.client.reset_workflow_execution(ask, message).await;
     sent.map_err(|error| not_found(error, ask.verb, of))?;
-    let whole = WorkflowRef {
-        run_id: None,
-        ..of.clone()
-    };
     provider.nudge(&whole);
     reader.get(ask, &whole, View::Basic).await
+}
+
+impl Reader {
+    /// Whether a reset for this reason made the current run or one of those before it.
+    async fn was_reset(&self, ask: Ask<'_>, of: &WorkflowRef, reason: &str) -> Result<bool> {
+        let described = self.describe(ask, of).await?;
+        let mut facts = self.facts(ask, of, info(ask.verb, &described)?).await?;
+        for _ in 0..=MOST_RUNS {
+            let reset = facts.reset.as_ref();
+            if reset.is_some_and(|reset| reset.why == reason) {
+                return Ok(true);
+            }
+            let begin = facts.begin.as_ref();
+            let previous = begin.and_then(|begin| begin.previous_run.clone());
+            let before = reset.map(|reset| reset.base_run.clone()).or(previous);
+            let Some(before) = before else {
+                return Ok(false);
+            };
+            facts = match self.facts_of_ended(ask, &of.run(&before)).await {
+                Ok(facts) => facts,
+                // The server has forgotten the run, and those before it.
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(false)
+    }
 }
 
 /// Why there is no point to reset to.

@@ -8,7 +8,7 @@ use stateway_provider_temporal::api::enums::v1::{
 use stateway_provider_temporal::api::history::v1::HistoryEvent;
 use stateway_provider_temporal::api::update::v1::Request as UpdateRequest;
 use stateway_provider_temporal::api::workflow::v1::{
-    PendingActivityInfo, WorkflowExecutionConfig, WorkflowExecutionInfo,
+    PendingActivityInfo, RequestIdInfo, WorkflowExecutionConfig, WorkflowExecutionInfo,
 };
 use stateway_provider_temporal::api::workflowservice::v1 as rpc;
 use tonic::Status;
@@ -78,6 +78,13 @@ pub(crate) fn started(request: &rpc::StartWorkflowExecutionRequest, run_id: &str
         ..WorkflowExecutionConfig::default()
     });
     run.extended().original_start_time = start_time;
+    let began = RequestIdInfo {
+        event_type: EventType::WorkflowExecutionStarted.into(),
+        event_id: 1,
+        buffered: false,
+    };
+    let requests = &mut run.extended().request_id_infos;
+    requests.insert(request.request_id.clone(), began);
     let queue = json!({"name": request.task_queue.clone().unwrap_or_default().name});
     run.record(
         "WORKFLOW_EXECUTION_STARTED",
@@ -110,6 +117,29 @@ fn with_start_payloads(run: &mut Run, request: &rpc::StartWorkflowExecutionReque
     if let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = first {
         started.input.clone_from(&request.input);
         started.memo.clone_from(&request.memo);
+        started
+            .search_attributes
+            .clone_from(&request.search_attributes);
+        started.cron_schedule.clone_from(&request.cron_schedule);
+        started.retry_policy = request.retry_policy.clone();
+        started.workflow_execution_timeout = request.workflow_execution_timeout;
+        started.workflow_task_timeout = request.workflow_task_timeout;
+        // The server shortens the timeout of a run to that of the execution.
+        let shorter = |a: prost_types::Duration, b: prost_types::Duration| {
+            if (a.seconds, a.nanos) < (b.seconds, b.nanos) {
+                a
+            } else {
+                b
+            }
+        };
+        let (run, all) = (
+            request.workflow_run_timeout,
+            request.workflow_execution_timeout,
+        );
+        started.workflow_run_timeout = match (run, all) {
+            (Some(run), Some(all)) => Some(shorter(run, all)),
+            (run, all) => run.or(all),
+        };
     }
 }
 

@@ -302,7 +302,8 @@ impl WorkflowService for Service {
         while at > 0 && executions.len() < size {
             at -= 1;
             let run = &world.runs[at];
-            if query::matches(&request.query, run).map_err(Status::invalid_argument)? {
+            let is_listed = !world.unlisted.contains(&run.run_id());
+            if query::matches(&request.query, run).map_err(Status::invalid_argument)? && is_listed {
                 executions.extend(run.listed(world.lags));
             }
         }

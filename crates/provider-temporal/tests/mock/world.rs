@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) precondition: Option<&'static str>,
     /// Deletions are accepted and carried out later, as on the real server.
     pub(crate) deletes_later: bool,
+    /// Runs that lists do not show yet.
+    pub(crate) unlisted: BTreeSet<String>,
     /// Lists still show every run as open.
     pub(crate) lags: bool,
     /// How many updates no worker takes.
