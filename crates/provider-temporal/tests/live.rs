@@ -86,6 +86,8 @@ fn main() -> ExitCode {
         watching::a_watch_of_all_sees_starts_back_offs_and_ends,
         deaths::a_killed_worker_is_noticed_by_the_heartbeat,
         deaths::a_killed_server_is_unavailable_and_comes_back_with_its_state,
+        deaths::watches_show_what_happened_after_a_killed_server,
+        watching::a_limit_of_the_server_is_named_and_respected,
         cost::a_get_costs_little_more_than_its_describe,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -123,7 +125,8 @@ fn run(
 
 fn start(peers: &Peers) -> Result<Arc<Lab>, String> {
     let start = || {
-        let lab = Lab::start(peers, &[NAMESPACE.to_owned()]);
+        let namespaces = [NAMESPACE, watching::LIMITED].map(str::to_owned);
+        let lab = Lab::start(peers, &namespaces);
         lab.worker.begin(NAMESPACE);
         Arc::new(lab)
     };
