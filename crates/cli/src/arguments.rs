@@ -1,10 +1,14 @@
 //! The global options and the command to run.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, ValueEnum};
+use stateway_client::Security;
 
 use crate::command::Command;
 use crate::duration::Span;
 use crate::exit;
+use crate::failure::Failure;
 
 /// The default address of the gateway.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7380";
@@ -53,6 +57,17 @@ pub struct Globals {
     #[arg(long, global = true, env = "STATEWAY_SERVER", value_name = "URL")]
     #[arg(default_value = DEFAULT_SERVER)]
     pub server: String,
+    /// Trust the certificate authorities in this PEM file instead of those of the system
+    #[arg(long, global = true, env = "STATEWAY_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Present the certificate chain in this PEM file to the gateway
+    #[arg(long, global = true, env = "STATEWAY_TLS_CERT", value_name = "FILE")]
+    #[arg(requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, as a PEM file
+    #[arg(long, global = true, env = "STATEWAY_TLS_KEY", value_name = "FILE")]
+    #[arg(requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Maximum duration of a call, for example 10s or 2m (default: 30s); for `wait`, `watch` and
     /// `start --wait`, how long to wait (default: no limit)
     #[arg(long, global = true, value_name = "DURATION")]
@@ -77,6 +92,23 @@ pub struct Globals {
     /// When to use colours; `auto` respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+}
+
+impl Globals {
+    /// Whom to trust, and the proof of who calls.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn security(&self) -> Result<Security, Failure> {
+        let mut security = Security::default();
+        if let Some(file) = &self.tls_ca {
+            security = security.ca(file);
+        }
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            security = security.certificate(cert, key);
+        }
+        Ok(security)
+    }
 }
 
 /// The output format.

@@ -18,5 +18,5 @@ pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};
-pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Watch};
+pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Tls, Watch};
 pub use source::{Overrides, load};

@@ -34,7 +34,7 @@ impl Context {
     /// An address that is not one.
     pub fn new(globals: &Globals) -> Result<Self, Failure> {
         let terminal = io::stdout().is_terminal();
-        let mut client = Client::lazy(&globals.server)?;
+        let mut client = Client::lazy_with(&globals.server, &globals.security()?)?;
         let timeout = globals.timeout.map(Duration::from);
         if let Some(timeout) = timeout {
             client = client.with_timeout(timeout);

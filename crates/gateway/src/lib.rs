@@ -25,8 +25,8 @@ mod token;
 mod upstream;
 mod watch;
 
-pub use front::{Origin, OriginError};
+pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
 pub use server::{Gateway, MetricsPage, Pages, StartError};
-pub use settings::{Settings, UpstreamSettings, WatchSettings};
+pub use settings::{Settings, TlsSettings, UpstreamSettings, WatchSettings};
 pub use status::{DOMAIN, provider_error};

@@ -2,30 +2,40 @@
 //! must not open stores or start engines first.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use crate::front::Tls;
 use crate::server::StartError;
+use crate::settings::Settings;
 
 /// A port that this process listens on. Connections wait until [`Gateway::serve`](crate::Gateway::serve).
 #[derive(Debug)]
 pub struct Port {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 impl Port {
-    /// Takes the port; 0 takes any free port.
+    /// Takes the port of the settings; 0 takes any free port. Reads the files that guard it.
     ///
     /// # Errors
-    /// The address is not loopback, or another process uses it.
-    pub async fn open(address: SocketAddr) -> Result<Self, StartError> {
+    /// The address is not loopback, another process uses it, or a certificate cannot be used.
+    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let address = settings.listen;
         if !address.ip().is_loopback() {
             return Err(StartError::NotLoopback(address));
         }
+        let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            tls: tls.map(Arc::new),
+        })
     }
 }

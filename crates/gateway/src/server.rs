@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
 use crate::front::{
-    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
+    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
 };
 use crate::port::Port;
 use crate::service::admin::Admin;
@@ -67,6 +67,9 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -82,6 +85,10 @@ impl StartError {
             }
             Self::Bind { .. } => {
                 "Choose another address with --listen, or stop the process that uses it."
+            }
+            Self::Tls(_) => {
+                "Configure PEM files that this process can read: `server.tls.cert` with the \
+                 certificate chain, `server.tls.key` with its private key."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -107,7 +114,7 @@ impl Gateway {
         settings: Settings,
         metrics: MetricsPage,
     ) -> Result<Self, StartError> {
-        let port = Port::open(settings.listen).await?;
+        let port = Port::open(&settings).await?;
         Ok(Self::on(port, &registry, settings, metrics))
     }
 
@@ -139,6 +146,12 @@ impl Gateway {
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.port.address
+    }
+
+    /// Whether clients must use TLS.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.port.tls.is_some()
     }
 
     /// Serves until `shutdown` resolves, then lets calls and streams end.
@@ -183,7 +196,12 @@ impl Gateway {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
-        let connections = Connections::new(front, self.limits(), stop.clone(), cut.clone());
+        let tls = self.port.tls.take();
+        if let Some(tls) = &tls {
+            probes.spawn(tls.clone().keep_current(stop.clone()));
+        }
+        let limits = self.limits();
+        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.

@@ -34,6 +34,7 @@ mod start;
 mod steer;
 mod store_file;
 mod terminal;
+mod tls;
 mod top;
 mod unreachable;
 mod verify;

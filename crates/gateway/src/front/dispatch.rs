@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_TYPE, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_TYPE, Entry, HOST, SET_COOKIE, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use tonic::body::Body;
@@ -21,6 +21,7 @@ use tower::{Layer, Service};
 
 use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
+use super::peer::Link;
 use super::services::Services;
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
@@ -67,9 +68,26 @@ impl Front {
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Body>) -> Response<DescribedBody> {
+    pub(super) async fn answer(
+        &self,
+        mut request: Request<Body>,
+        link: &Link,
+    ) -> Response<DescribedBody> {
+        request.extensions_mut().insert(link.peer);
+        let mut response = self.served(request, link).await;
+        if link.is_encrypted {
+            secure_cookies(response.headers_mut());
+        }
+        response
+    }
+
+    async fn served(&self, request: Request<Body>, link: &Link) -> Response<DescribedBody> {
         let kind = kind(request.headers());
-        match self.origins.sender(&request, kind == Kind::Grpc) {
+        let is_plain_grpc = kind == Kind::Grpc;
+        match self
+            .origins
+            .sender(&request, is_plain_grpc, link.is_encrypted)
+        {
             Ok(Sender::Own) => self.route(kind, request).await,
             Ok(Sender::Page(origin)) if is_preflight(&request) => {
                 preflight(&request, origin).map(DescribedBody::new)
@@ -84,7 +102,7 @@ impl Front {
         }
     }
 
-    async fn route(&self, kind: Kind, request: Request<Body>) -> Response<DescribedBody> {
+    async fn route(&self, kind: Kind, mut request: Request<Body>) -> Response<DescribedBody> {
         if kind != Kind::Page && request.method() != Method::POST {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, POST_ONLY);
             let post = HeaderValue::from_static("POST");
@@ -97,10 +115,34 @@ impl Front {
             }
             Kind::Grpc => return described(infallible(self.grpc.answer(request).await)),
             Kind::GrpcWeb => self.web.clone().call(request).await,
-            Kind::Page => self.pages.clone().call(request).await,
+            Kind::Page => {
+                name_host(&mut request);
+                self.pages.clone().call(request).await
+            }
         };
         // Pages have no trailers, and those of gRPC-Web were described before they became data.
         infallible(answered).map(DescribedBody::new)
+    }
+}
+
+/// HTTP/2 names the host in `:authority`, which browsers use over TLS. The pages read `Host`.
+fn name_host(request: &mut Request<Body>) {
+    let authority = request.uri().authority().map(|name| name.as_str());
+    let host = authority.and_then(|name| HeaderValue::from_str(name).ok());
+    if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
+        request.headers_mut().insert(HOST, host);
+    }
+}
+
+/// A cookie that was set over TLS is never sent without it.
+fn secure_cookies(headers: &mut HeaderMap) {
+    if let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE) {
+        for cookie in cookies.iter_mut() {
+            let secure = [cookie.as_bytes(), b"; Secure"].concat();
+            if let Ok(secure) = HeaderValue::from_bytes(&secure) {
+                *cookie = secure;
+            }
+        }
     }
 }
 
@@ -219,6 +261,17 @@ mod tests {
             assert_eq!(kind_of(page), Kind::Page, "{page}");
         }
         assert_eq!(kind(&HeaderMap::new()), Kind::Page);
+    }
+
+    #[test]
+    fn cookies_over_tls_are_secure() {
+        let mut headers = HeaderMap::new();
+        for cookie in ["a=1; HttpOnly", "b=2"] {
+            headers.append(SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        secure_cookies(&mut headers);
+        let cookies: Vec<_> = headers.get_all(SET_COOKIE).iter().collect();
+        assert_eq!(cookies, ["a=1; HttpOnly; Secure", "b=2; Secure"]);
     }
 
     #[test]

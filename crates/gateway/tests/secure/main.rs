@@ -1,0 +1,7 @@
+//! The port beyond loopback: TLS with real handshakes, and who a caller is proved to be. Certificates
+//! and keys are made for each test.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+mod tls;
