@@ -68,11 +68,15 @@ pub struct Globals {
     #[arg(long, global = true, env = "STATEWAY_TLS_KEY", value_name = "FILE")]
     #[arg(requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Send the token or API key in this file with every call (default: the content of STATEWAY_TOKEN)
+    #[arg(long, global = true, env = "STATEWAY_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Maximum duration of a call, for example 10s or 2m (default: 30s); for `wait`, `watch` and
     /// `start --wait`, how long to wait (default: no limit)
     #[arg(long, global = true, value_name = "DURATION")]
     pub timeout: Option<Span>,
-    /// Name of the caller, recorded with each action (default: $USER)
+    /// Name of the caller, recorded with each action (default: $USER, unless a token or a certificate is
+    /// given)
     #[arg(
         long = "as",
         global = true,
@@ -95,6 +99,13 @@ pub struct Globals {
 }
 
 impl Globals {
+    /// Whether calls carry a proof of who makes them.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        let has_token = std::env::var_os("STATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
+        has_token || self.token_file.is_some() || self.tls_cert.is_some()
+    }
+
     /// Whom to trust, and the proof of who calls.
     ///
     /// # Errors
@@ -107,7 +118,13 @@ impl Globals {
         if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
             security = security.certificate(cert, key);
         }
-        Ok(security)
+        // Not an argument: other users of the machine can read the arguments of a process.
+        let token = std::env::var("STATEWAY_TOKEN").unwrap_or_default();
+        match (&self.token_file, token.is_empty()) {
+            (Some(file), _) => Ok(security.token_file(file)?),
+            (None, false) => Ok(security.token(&token)?),
+            (None, true) => Ok(security),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
+use crate::authentication::AuthenticationError;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
 };
@@ -55,8 +56,8 @@ const WRITE_CHECK: Duration = Duration::from_millis(20);
 pub enum StartError {
     /// Whoever can reach an open port could steer every execution.
     #[error(
-        "refusing to listen on {0}: without transport security and authentication only loopback \
-         addresses are served"
+        "refusing to listen on {0}: without TLS and a method of authentication only loopback addresses \
+         are served"
     )]
     NotLoopback(SocketAddr),
     /// The address cannot be had.
@@ -70,6 +71,9 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The authentication cannot be used.
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -81,7 +85,9 @@ impl StartError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotLoopback(_) => {
-                "Listen on 127.0.0.1 or [::1], and put an authenticating proxy in front."
+                "Configure `cert` and `key` in [server.tls], and at least one of \
+                 [authentication.certificates], [authentication.jwt], [authentication.api_keys] and \
+                 [authentication.proxy]; or listen on 127.0.0.1 or [::1]."
             }
             Self::Bind { .. } => {
                 "Choose another address with --listen, or stop the process that uses it."
@@ -89,6 +95,9 @@ impl StartError {
             Self::Tls(_) => {
                 "Configure PEM files that this process can read: `server.tls.cert` with the \
                  certificate chain, `server.tls.key` with its private key."
+            }
+            Self::Authentication(_) => {
+                "docs/security.md shows what each method of authentication needs."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -187,15 +196,22 @@ impl Gateway {
         let services = Services::new(services);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
-        let pages = plain_pages(self.metrics.clone(), engines).merge(pages.unwrap_or_default());
+        let authentication = self.port.authentication.take();
+        let is_brief = authentication.is_some();
+        let pages =
+            plain_pages(self.metrics.clone(), engines, is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
-        let front = Front::new(services, Routes::from(pages.fallback(nowhere)), origins);
+        let pages = Routes::from(pages.fallback(nowhere));
+        let front = Front::new(services, pages, origins, authentication.clone());
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
+        if let Some(authentication) = authentication {
+            probes.spawn(authentication.keep_current(stop.clone()));
+        }
         let tls = self.port.tls.take();
         if let Some(tls) = &tls {
             probes.spawn(tls.clone().keep_current(stop.clone()));
@@ -400,8 +416,18 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 }
 
 /// Pages for probes and scrapers.
-fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>) -> Router {
+///
+/// With authentication, `/healthz` is for callers without credentials and names no provider.
+fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>, is_brief: bool) -> Router {
+    let health = async move || {
+        let (status, mut text) = engines.page();
+        if is_brief {
+            let first = text.find('\n').map_or(text.len(), |end| end + 1);
+            text.truncate(first);
+        }
+        (status, text)
+    };
     Router::new()
-        .route("/healthz", get(async move || engines.page()))
+        .route("/healthz", get(health))
         .route("/metrics", get(async move || metrics()))
 }

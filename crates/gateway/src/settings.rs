@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use stateway_model::ProviderId;
 
+use crate::authentication::AuthenticationSettings;
 use crate::front::Origin;
 
 /// Settings of the gateway as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Where to listen. Loopback only, until transport security and authentication exist.
+    /// Where to listen. Loopback only, unless TLS and a method of authentication are configured.
     pub listen: SocketAddr,
     /// A call without a deadline of its own gets this one.
     pub default_deadline: Duration,
@@ -30,6 +31,8 @@ pub struct Settings {
     pub token_lifetime: Duration,
     /// TLS on the port. Without it HTTP is served without encryption.
     pub tls: Option<TlsSettings>,
+    /// How callers prove who they are.
+    pub authentication: AuthenticationSettings,
     /// Time in which a new connection must begin to speak HTTP, the TLS handshake included.
     pub handshake_timeout: Duration,
     /// Time after which a connection without open calls is closed.
@@ -60,6 +63,7 @@ impl Default for Settings {
             token_key: None,
             token_lifetime: Duration::from_secs(24 * 3600),
             tls: None,
+            authentication: AuthenticationSettings::default(),
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(5 * 60),
             allowed_origins: Vec::new(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{AllowedOrigin, Kind, Limits, Log, Otlp, Server, Tls, Watch};
+use super::{AllowedOrigin, Authentication, Kind, Limits, Log, Otlp, Server, Tls, Watch};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +57,7 @@ impl Config {
         });
         toml::to_string(&PrintedFile {
             server,
+            authentication: Authentication::of(&self.settings.authentication),
             watch: Watch::of(&self.settings.watch),
             limits: Limits::of(&self.settings.default_upstream),
             log: &self.log,
@@ -69,6 +70,7 @@ impl Config {
 #[derive(Serialize)]
 struct PrintedFile<'a> {
     server: Server,
+    authentication: Authentication,
     watch: Watch,
     limits: Limits,
     log: &'a Log,

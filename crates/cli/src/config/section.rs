@@ -53,7 +53,7 @@ macro_rules! section {
 section! {
     /// `[server]`.
     Server for Settings {
-        /// Where to listen. Loopback only, until transport security and authentication exist.
+        /// Where to listen. Loopback only, unless TLS and authentication are configured.
         listen: SocketAddr,
         /// The deadline of a call that sets none.
         default_deadline: Span,

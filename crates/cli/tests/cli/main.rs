@@ -19,6 +19,7 @@ mod get;
 mod held;
 mod history;
 mod hostile;
+mod keys;
 mod list;
 mod man;
 mod operate;

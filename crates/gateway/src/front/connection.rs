@@ -22,7 +22,7 @@ use super::describe::DescribedBody;
 use super::dispatch::Front;
 use super::peer::{Link, Peer};
 use super::stream::{ClientStream, Transport};
-use super::tls::{Broken, Tls};
+use super::tls::{Broken, ClientCertificate, Tls};
 
 /// How often an HTTP/2 connection is asked whether it is still there, and how long it may take to
 /// answer.
@@ -91,14 +91,19 @@ impl Connections {
         let Some(stream) = Box::pin(self.secured(stream, peer, &activity)).await else {
             return;
         };
-        let link = Link {
-            peer,
-            is_encrypted: matches!(stream, Transport::Tls(_)),
+        let certificate = match &stream {
+            Transport::Plain(_) => None,
+            Transport::Tls(stream) => ClientCertificate::of(stream),
         };
+        let link = Arc::new(Link {
+            peer,
+            tls: self.tls.clone(),
+            certificate,
+        });
         let io = TokioIo::new(ClientStream::new(stream, activity.clone()));
         let (front, calls) = (self.front, activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            let (front, open) = (front.clone(), calls.begin_call());
+            let (front, link, open) = (front.clone(), link.clone(), calls.begin_call());
             // Boxed, because a stream keeps the room of this future for as long as it is open.
             Box::pin(async move {
                 let response = front.answer(request.map(Body::new), &link).await;

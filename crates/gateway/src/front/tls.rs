@@ -7,14 +7,16 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest, Sha256};
+use stateway_identity::certificate::{CertificateError, subject_of};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -39,8 +41,37 @@ pub struct TlsError {
 /// What connections are encrypted with, and whose certificates are accepted.
 struct Material {
     config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The contents of the files.
     digest: [u8; 32],
+    /// Counts the materials of this process.
+    generation: u64,
+}
+
+/// How long a client certificate counts as verified. It may expire while its connection is open.
+const VERIFIED_FOR: Duration = Duration::from_secs(30);
+
+/// The certificate that a client presented.
+#[derive(Debug)]
+pub(crate) struct ClientCertificate {
+    chain: Vec<CertificateDer<'static>>,
+    /// Who it names.
+    pub(crate) subject: Result<String, CertificateError>,
+    /// By which material, and when, the chain was last verified.
+    verified: Mutex<Option<(u64, Instant)>>,
+}
+
+impl ClientCertificate {
+    /// The certificate of a connection, if the client presented one. The handshake has verified it.
+    pub(super) fn of(stream: &TlsStream<TcpStream>) -> Option<Self> {
+        let chain = stream.get_ref().1.peer_certificates()?;
+        let subject = subject_of(chain.first()?);
+        Some(Self {
+            chain: chain.iter().map(|it| it.clone().into_owned()).collect(),
+            subject,
+            verified: Mutex::default(),
+        })
+    }
 }
 
 /// TLS of one port.
@@ -70,7 +101,7 @@ pub(super) enum Broken {
 impl Tls {
     /// Reads the files for the first time.
     pub(crate) fn load(settings: &TlsSettings) -> Result<Self, TlsError> {
-        let material = Material::read(&Files::read(settings)?, settings)?;
+        let material = Material::read(&Files::read(settings)?, settings, 0)?;
         Ok(Self {
             handshakes: Handshakes::new(settings.max_handshakes),
             settings: settings.clone(),
@@ -88,13 +119,41 @@ impl Tls {
         }
     }
 
+    /// Whether a client certificate is accepted at this moment. The handshake was enough for its
+    /// connection; since then the certificate may have expired, or its authority may have been removed.
+    pub(super) fn accepts(&self, certificate: &ClientCertificate) -> bool {
+        let current = self.current();
+        let mut verified = certificate.verified.lock();
+        let verified = verified.as_deref_mut().ok();
+        let Some(verified) = verified else {
+            return false;
+        };
+        let is_recent = |(generation, at): &(u64, Instant)| {
+            *generation == current.generation && at.elapsed() < VERIFIED_FOR
+        };
+        if verified.as_ref().is_some_and(is_recent) {
+            return true;
+        }
+        let (Some(verifier), Some((own, intermediates))) =
+            (&current.verifier, certificate.chain.split_first())
+        else {
+            return false;
+        };
+        let checked = verifier.verify_client_cert(own, intermediates, UnixTime::now());
+        *verified = checked
+            .is_ok()
+            .then(|| (current.generation, Instant::now()));
+        verified.is_some()
+    }
+
     /// Reads the files again. True if they have changed and are used from now on.
     fn reload(&self) -> Result<bool, TlsError> {
         let files = Files::read(&self.settings)?;
-        if files.digest() == self.current().digest {
+        let current = self.current();
+        if files.digest() == current.digest {
             return Ok(false);
         }
-        let material = Material::read(&files, &self.settings)?;
+        let material = Material::read(&files, &self.settings, current.generation + 1)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
         Ok(true)
     }
@@ -186,7 +245,7 @@ fn wrong(key: &'static str, file: &Path, why: impl Into<String>) -> TlsError {
 }
 
 impl Material {
-    fn read(files: &Files, settings: &TlsSettings) -> Result<Self, TlsError> {
+    fn read(files: &Files, settings: &TlsSettings, generation: u64) -> Result<Self, TlsError> {
         let ring = Arc::new(rustls::crypto::ring::default_provider());
         let chain = certificates("cert", &settings.cert, &files.cert)?;
         let of_key = |why: String| wrong("key", &settings.key, why);
@@ -223,7 +282,9 @@ impl Material {
         }
         Ok(Self {
             config: Arc::new(config),
+            verifier,
             digest: files.digest(),
+            generation,
         })
     }
 }

@@ -3,5 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod api_keys;
+mod certificates;
+mod jwt;
+mod pages;
+mod proxy;
 mod support;
 mod tls;
+mod tokens;

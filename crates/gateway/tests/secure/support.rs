@@ -5,13 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
-use stateway_client::{Client, Security};
+use stateway_client::{Client, Code, Get, Security};
 use stateway_gateway::{Gateway, Settings, StartError, TlsSettings};
+use stateway_model::ExecutionId;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Registration, Registry};
-use stateway_provider_memory::{Config, MemoryProvider};
+use stateway_provider_api::{
+    Call, Capabilities, Description, Error, ErrorKind, Health, Observation, Provider, Registration,
+    Registry, Result, Verb, View,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -111,11 +115,55 @@ pub(crate) fn settings(folder: &Folder, authority: &Authority) -> Settings {
     }
 }
 
+/// A provider that answers who asks.
+struct WhoAmI;
+
+impl WhoAmI {
+    fn answer(call: &Call) -> Error {
+        let roles = call.roles.join(",");
+        let message = format!("<{} {roles}>", call.actor);
+        Error::new(ErrorKind::NotFound, Verb::Get, message)
+    }
+}
+
+#[async_trait]
+impl Provider for WhoAmI {
+    fn describe(&self) -> Arc<Description> {
+        Description::fixed(Capabilities::NONE, compiled_in("memory").unwrap())
+    }
+
+    async fn health(&self, _: &Call) -> Result<Health> {
+        Ok(Health::default())
+    }
+
+    async fn get(&self, call: &Call, _: &ExecutionId, _: View) -> Result<Observation> {
+        Err(Self::answer(call))
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        ids.iter().map(|_| Err(Self::answer(call))).collect()
+    }
+}
+
+/// Who the gateway takes a client for: `name role,role`; or the reason why it takes it for nobody.
+pub(crate) async fn who(client: &Client) -> std::result::Result<String, String> {
+    let error = client
+        .get(Get::new("providers/who/executions/me"))
+        .await
+        .unwrap_err();
+    let named = error.message().split_once('<');
+    match (error.code(), named) {
+        (Code::NotFound, Some((_, named))) => Ok(named.trim_end_matches('>').to_owned()),
+        (Code::Unauthenticated, _) => Err(error.reason().to_owned()),
+        _ => Err(format!("{:?} {error}", error.code())),
+    }
+}
+
 /// A gateway with one provider, which serves until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
-    serving: JoinHandle<Result<(), StartError>>,
+    serving: JoinHandle<std::result::Result<(), StartError>>,
 }
 
 impl Running {
@@ -123,15 +171,12 @@ impl Running {
         Self::try_new(settings).await.unwrap()
     }
 
-    pub(crate) async fn try_new(settings: Settings) -> Result<Self, StartError> {
+    pub(crate) async fn try_new(settings: Settings) -> std::result::Result<Self, StartError> {
         let mut registry = Registry::default();
-        let id: stateway_model::ProviderId = "memory".parse().unwrap();
-        let table = compiled_in("memory").unwrap();
-        let provider = MemoryProvider::new(id.clone(), &Config::default(), table).unwrap();
         let registration = Registration {
-            id,
+            id: "who".parse().unwrap(),
             kind: "memory".to_owned(),
-            provider: Arc::new(provider),
+            provider: Arc::new(WhoAmI),
         };
         registry.register(registration).unwrap();
         let page = Arc::new(|| "# the metrics page\n".to_owned());
@@ -147,6 +192,11 @@ impl Running {
             stop: Some(stop),
             serving,
         })
+    }
+
+    /// Who the gateway takes a client with these credentials for.
+    pub(crate) async fn who(&self, security: &Security) -> std::result::Result<String, String> {
+        who(&self.client(security)).await
     }
 
     pub(crate) fn url(&self) -> String {
