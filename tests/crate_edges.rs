@@ -26,6 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["engine", "machine", "replay", "provider-api", "model"],
     ),
     ("proto", &[]),
+    ("identity", &[]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -47,7 +48,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gateway",
         // Portable definitions are parsed here; no engine is known.
-        &["proto", "provider-api", "model", "definition"],
+        &["proto", "provider-api", "model", "definition", "identity"],
     ),
     ("client", &["proto"]),
     ("dashboard", &["proto"]),
@@ -58,6 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "conformance",
             "dashboard",
             "gateway",
+            "identity",
             "model",
             "proto",
             "provider-api",
@@ -85,7 +87,14 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never do IO, and what they would need for it.
-const PURE: &[&str] = &["model", "definition", "machine", "driver", "replay"];
+const PURE: &[&str] = &[
+    "model",
+    "definition",
+    "machine",
+    "driver",
+    "replay",
+    "identity",
+];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
 ];

@@ -16,6 +16,7 @@ mod events;
 mod explain;
 mod get;
 mod history;
+mod keys;
 mod list;
 mod man;
 mod pause;
@@ -119,6 +120,9 @@ pub enum Command {
     /// Show the providers of the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
+    /// Create, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Keys),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -141,6 +145,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Serve(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
+        Command::Keys(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

@@ -62,7 +62,7 @@ async fn serve(config: &Config) -> Outcome {
 
 /// The gateway of a configuration, which has its port and answers nothing yet.
 pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
-    let port = Port::open(config.settings.listen).await;
+    let port = Port::open(&config.settings).await;
     let port = port.map_err(|error| not_started(&error))?;
     let registry = registry::build(config)?;
     let gateway = Gateway::on(port, &registry, config.settings.clone(), metrics.page());
@@ -79,15 +79,21 @@ pub(super) fn ready(address: std::net::SocketAddr, config: &Config) -> String {
         1 => "1 provider".to_owned(),
         count => format!("{count} providers"),
     };
+    let scheme = match &config.settings.tls {
+        Some(_) => "https",
+        None => "http",
+    };
     format!(
-        "stateway is listening on http://{address} ({count}: {})",
+        "stateway is listening on {scheme}://{address} ({count}: {})",
         ids.join(", ")
     )
 }
 
 pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
-        StartError::NotLoopback(_) => Exit::Usage,
+        StartError::NotLoopback(_) | StartError::Tls(_) | StartError::Authentication(_) => {
+            Exit::Usage
+        }
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) => Exit::Internal,
     };

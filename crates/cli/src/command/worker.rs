@@ -92,6 +92,7 @@ impl Worker {
             // A sender that is gone has ended the process.
             let _ = stopped.await;
         });
+        worker = worker.security(&globals.security()?);
         if let Some(actor) = actor(globals) {
             worker = worker.acting_as(&actor)?;
         }
