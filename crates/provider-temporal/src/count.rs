@@ -7,9 +7,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use stateway_model::SubState;
+use stateway_model::{ExecutionId, SubState};
 use stateway_provider_api::adapter::lock;
-use stateway_provider_api::{Count, ErrorKind, Observation, Result, Table, classify};
+use stateway_provider_api::table::{Row, Scope};
+use stateway_provider_api::{
+    Count, ErrorKind, NativeState, Observation, Result, StepObservation, Table, classify,
+};
 
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::CountWorkflowExecutionsRequest;
@@ -18,7 +21,7 @@ use crate::list::LONGEST_PAGE;
 use crate::qualifier::PENDING;
 use crate::quota::Api;
 use crate::reader::Reader;
-use crate::response::{is_closed, workflow_id};
+use crate::response::{RUNNING, is_closed, workflow_id};
 use crate::{payload, query};
 
 /// The most pages of runs that are listed for one count.
@@ -67,11 +70,11 @@ pub(crate) async fn count(
         let mut rows = runs.rows;
         rows.retain(|run| workflows.insert(workflow_id(run).to_owned()));
         for seen in reader.refine(ask, rows).await? {
-            tally.add(table, &seen);
+            tally.add(table, seen);
         }
         token = runs.next;
         if token.is_empty() {
-            let counts = tally.counts();
+            let counts = tally.counts(table);
             if page > 0 {
                 last.keep(reader.clock.now(), &counts);
             }
@@ -83,7 +86,7 @@ pub(crate) async fn count(
         }
     }
     tally.add_unlisted(table, reader.runs_by_status(ask).await?, &listed);
-    let counts = tally.counts();
+    let counts = tally.counts(table);
     last.keep(reader.clock.now(), &counts);
     Ok(counts)
 }
@@ -114,19 +117,24 @@ impl Reader {
 /// What was counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
-    counts: BTreeMap<SubState, (u64, bool)>,
+    counts: BTreeMap<SubState, Count>,
     /// Open executions that are shown by their status alone.
     unread: u64,
 }
 
 impl Tally {
-    fn add(&mut self, table: &Table, seen: &Observation) {
+    fn add(&mut self, table: &Table, seen: Observation) {
         let unread = seen.native.qualifiers.get(PENDING.as_str());
         if unread.is_some_and(|pending| pending == "unread") {
             self.unread += 1;
         }
-        let sub_state = classify(table, seen, Timestamp::now()).execution.sub_state;
-        self.counts.entry(sub_state).or_default().0 += 1;
+        self.group(table, seen).count += 1;
+    }
+
+    /// The group of the executions that show the same sub-state as this one.
+    fn group(&mut self, table: &Table, seen: Observation) -> &mut Count {
+        let group = self.counts.entry(shown(table, &seen));
+        group.or_insert_with(|| Count::of(seen, 0))
     }
 
     /// Runs that were counted and not listed. An open run is an execution; a closed one may belong to an
@@ -138,9 +146,7 @@ impl Tally {
         listed: &BTreeMap<i32, u64>,
     ) {
         let Some(runs) = runs else {
-            for sub_state in SubState::ALL {
-                self.counts.entry(*sub_state).or_default().1 = true;
-            }
+            self.may_be_more(table, SubState::ALL);
             return;
         };
         for (status, count) in runs {
@@ -153,31 +159,68 @@ impl Tally {
             let Some(seen) = crate::response::of_status(status).filter(|_| unlisted > 0) else {
                 continue;
             };
-            let sub_state = classify(table, &seen, Timestamp::now()).execution.sub_state;
-            let shown = self.counts.entry(sub_state).or_default();
+            let group = self.group(table, seen);
             if is_closed(&run) {
-                shown.1 = true;
+                group.at_least = true;
             } else {
-                shown.0 += unlisted;
+                group.count += unlisted;
                 self.unread += unlisted;
             }
         }
     }
 
-    /// Executions whose description was not read may show another sub-state than running.
-    fn counts(mut self) -> Vec<Count> {
-        if self.unread > 0 {
-            for sub_state in [SubState::Waiting, SubState::BackingOff, SubState::Error] {
-                self.counts.entry(sub_state).or_default().1 = true;
+    fn may_be_more(&mut self, table: &Table, sub_states: &[SubState]) {
+        for sub_state in sub_states {
+            let found = self.counts.contains_key(sub_state);
+            let example = if found {
+                None
+            } else {
+                example(table, *sub_state)
+            };
+            if let Some(example) = example {
+                self.group(table, example);
+            }
+            if let Some(group) = self.counts.get_mut(sub_state) {
+                group.at_least = true;
             }
         }
-        let counts = self.counts.into_iter();
-        counts
-            .map(|(sub_state, (count, at_least))| Count {
-                sub_state,
-                count,
-                at_least,
-            })
-            .collect()
     }
+
+    /// Executions whose description was not read may show another sub-state than running.
+    fn counts(mut self, table: &Table) -> Vec<Count> {
+        if self.unread > 0 {
+            let hidden = [SubState::Waiting, SubState::BackingOff, SubState::Error];
+            self.may_be_more(table, &hidden);
+        }
+        self.counts.into_values().collect()
+    }
+}
+
+fn shown(table: &Table, seen: &Observation) -> SubState {
+    classify(table, seen, Timestamp::now()).execution.sub_state
+}
+
+/// An execution that shows this sub-state by a row of the table; none if no row alone shows it.
+fn example(table: &Table, wanted: SubState) -> Option<Observation> {
+    let rows = table.rows().iter().filter(|row| row.sub_state == wanted);
+    rows.filter_map(by_row)
+        .find(|seen| shown(table, seen) == wanted)
+}
+
+/// An execution that the row matches, or an open one with a step that the row matches.
+fn by_row(row: &Row) -> Option<Observation> {
+    let native = NativeState {
+        state: row.native.clone(),
+        qualifiers: row.when.clone(),
+    };
+    let id = ExecutionId::new(Count::EXAMPLE).ok()?;
+    Some(match row.scope {
+        Scope::Execution => Observation::new(id, native),
+        Scope::Step => {
+            let open = NativeState::new(RUNNING).with(PENDING, "some");
+            let mut seen = Observation::new(id, open);
+            seen.steps = vec![StepObservation::new(Count::EXAMPLE, native)];
+            seen
+        }
+    })
 }

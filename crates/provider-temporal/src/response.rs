@@ -21,7 +21,7 @@ use crate::task_queue::Queues;
 use crate::time::timestamp;
 
 /// The word for an open run that is not paused.
-const RUNNING: &str = "RUNNING";
+pub(crate) const RUNNING: &str = "RUNNING";
 
 /// The engine's word: the name of the status, or its number if this adapter does not know it.
 fn status_word(status: i32) -> String {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::json;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, Provider};
+use stateway_provider_api::{Call, Provider, classify};
 use stateway_provider_temporal::TemporalProvider;
 
 use mock::Mock;
@@ -48,9 +48,12 @@ fn provider(mock: &Mock) -> TemporalProvider {
 async fn counted(provider: &TemporalProvider) -> BTreeMap<&'static str, String> {
     let call = Call::within(Duration::from_secs(20));
     let counts = provider.count(&call).await.unwrap();
+    let description = provider.describe();
     let shown = counts.into_iter().map(|count| {
         let more = if count.at_least { "+" } else { "" };
-        (count.sub_state.as_str(), format!("{}{more}", count.count))
+        let shown = classify(&description.table, &count.example, Timestamp::now());
+        let sub_state = shown.execution.sub_state.as_str();
+        (sub_state, format!("{}{more}", count.count))
     });
     shown.collect()
 }
