@@ -128,7 +128,7 @@ pub trait Provider: Send + Sync + 'static {
     ///   of at the end of the pause that follows an outage.
     /// - Dropping the future is harmless, and the next one continues.
     async fn reconnected(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].

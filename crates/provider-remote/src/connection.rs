@@ -37,8 +37,8 @@ pub(crate) struct Connection {
     pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
-    /// Wakes `reconnected` after a failed connect, and when a connection is lost.
-    lost: Arc<Notify>,
+    /// Wakes `reconnected` after a connect, and when a connection is lost.
+    changed: Arc<Notify>,
 }
 
 struct State {
@@ -46,6 +46,8 @@ struct State {
     known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+    /// A connection was made that `reconnected` has not reported yet.
+    has_connected: bool,
 }
 
 impl State {
@@ -83,6 +85,7 @@ impl Connection {
                 known: None,
                 client: None,
                 failure: None,
+                has_connected: false,
             }),
             id,
             dialer,
@@ -90,7 +93,7 @@ impl Connection {
             violations: Violations::default(),
             budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
-            lost: Arc::default(),
+            changed: Arc::default(),
         }
     }
 
@@ -146,13 +149,21 @@ impl Connection {
     /// It may have been restarted with other capabilities, so it is not left to the next call to notice.
     pub(crate) async fn reconnected(self: &Arc<Self>) {
         loop {
-            let Some(not_before) = lock(&self.state).reconnect_at() else {
-                self.lost.notified().await;
-                continue;
+            let reconnect_at = {
+                let mut state = lock(&self.state);
+                // Whoever connected: a caller may have done so while nobody waited here.
+                if std::mem::take(&mut state.has_connected) {
+                    return;
+                }
+                state.reconnect_at()
             };
-            tokio::time::sleep_until(not_before.into()).await;
-            if self.connected().await.is_ok() {
-                return;
+            match reconnect_at {
+                Some(at) => {
+                    tokio::time::sleep_until(at.into()).await;
+                    // The next round sees how it ended.
+                    self.connected().await.ok();
+                }
+                None => self.changed.notified().await,
             }
         }
     }
@@ -191,6 +202,8 @@ impl Connection {
                 let mut state = lock(&self.state);
                 state.client = Some(client.clone());
                 state.failure = None;
+                state.has_connected = true;
+                self.changed.notify_one();
                 let (id, one) = (&self.id, &known.described);
                 let (name, version, instance) = (&one.name, &one.version, &one.instance_id);
                 tracing::info!(provider = %id, name, version, instance, "connected");
@@ -204,7 +217,7 @@ impl Connection {
     async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
-        let client = Client::over(line, Arc::clone(&self.lost)).await;
+        let client = Client::over(line, Arc::clone(&self.changed)).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
         let known = self.ask(&client).await?;
         Ok((client, known))
@@ -264,7 +277,7 @@ impl Connection {
             not_before: Instant::now() + pause(in_a_row),
         });
         drop(state);
-        self.lost.notify_one();
+        self.changed.notify_one();
         if is_new {
             let provider = &self.id;
             tracing::warn!(%provider, reason = error.reason(), "not connected: {}", error.message);

@@ -223,6 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn only_a_description_that_was_refused_ends_calls() {
+        let mut response = good();
+        response.state_table.clear();
+        assert!(is_refused(&read(response, None).unwrap_err()));
+        assert!(is_refused(&Error::unsupported(Verb::Health)));
+        for kind in [
+            ErrorKind::Throttled,
+            ErrorKind::Conflict,
+            ErrorKind::Internal,
+            ErrorKind::Malformed,
+            ErrorKind::Unavailable,
+        ] {
+            assert!(!is_refused(&Error::new(kind, Verb::Health, "not now")));
+        }
+    }
+
+    #[test]
     fn names_are_bounded() {
         for change in [
             |one: &mut v1::DescribeResponse| one.name.clear(),

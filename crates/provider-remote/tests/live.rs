@@ -153,6 +153,19 @@ async fn a_message_with_too_many_entries_is_refused_before_it_is_decoded() {
 }
 
 #[tokio::test]
+async fn a_connection_that_any_call_made_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("far.sock");
+    serve_raw(&socket, OnGet::Reset(Reason::CANCEL));
+    let far = far(&socket);
+    far.health(&call()).await.unwrap();
+    let reported = tokio::time::timeout(Duration::from_secs(5), far.reconnected()).await;
+    reported.expect("the call has connected");
+    let again = tokio::time::timeout(Duration::from_millis(100), far.reconnected()).await;
+    assert!(again.is_err(), "nothing has changed since");
+}
+
+#[tokio::test]
 async fn a_connect_continues_when_its_caller_gives_up() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
