@@ -16,10 +16,6 @@ use crate::support::message::message;
 
 /// Every run, oldest first.
 #[derive(Debug, Default)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch that a test sets"
-)]
 pub(crate) struct World {
     pub(crate) runs: Vec<Run>,
     /// Task queues that workers poll.
