@@ -121,7 +121,7 @@ fn with_start_payloads(run: &mut Run, request: &rpc::StartWorkflowExecutionReque
             .search_attributes
             .clone_from(&request.search_attributes);
         started.cron_schedule.clone_from(&request.cron_schedule);
-        started.retry_policy = request.retry_policy.clone();
+        started.retry_policy.clone_from(&request.retry_policy);
         started.workflow_execution_timeout = request.workflow_execution_timeout;
         started.workflow_task_timeout = request.workflow_task_timeout;
         // The server shortens the timeout of a run to that of the execution.
