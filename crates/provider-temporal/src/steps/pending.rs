@@ -127,17 +127,17 @@ fn notes(pending: &PendingActivityInfo) -> Vec<String> {
     notes
 }
 
-/// A task that no worker has taken yet.
+/// A task that no worker has taken yet. The name of such a wait is a role of workers; a task queue is none.
 fn capacity(queue: &str, since: Option<Timestamp>, queues: &Queues, kind: QueueKind) -> Wait {
     let detail = if queues.has_none(queue, kind) {
         format!("no worker polls task queue `{queue}`")
     } else {
-        String::new()
+        format!("in task queue `{queue}`")
     };
     Wait {
         since,
         detail,
-        ..Wait::capacity(Blocker::Worker, queue)
+        ..Wait::capacity(Blocker::Worker, "")
     }
 }
 
