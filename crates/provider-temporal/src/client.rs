@@ -114,6 +114,11 @@ impl Client {
         })
     }
 
+    /// The time in which quotas and pauses are counted.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
     pub(crate) fn namespace(&self) -> String {
         self.namespace.clone()
     }

@@ -74,10 +74,14 @@ struct Body {
 
 /// Whether nobody else can read what is sent to this address.
 fn keeps_secrets(url: &reqwest::Url) -> bool {
+    url.scheme() == "https" || is_local(url)
+}
+
+/// Whether the address is on this machine.
+fn is_local(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    url.scheme() == "https" || is_local
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 impl RemoteCodec {
@@ -126,6 +130,10 @@ impl RemoteCodec {
             // Payloads and the token are for the configured address alone.
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(headers);
+        if is_local(&url) {
+            // A proxy of the environment would get the payloads.
+            http = http.no_proxy();
+        }
         if let Some(file) = &codec.ca_file {
             let unusable = |why: String| wrong(format!("`ca_file`: {}: {why}", file.display()));
             let text = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;

@@ -104,14 +104,14 @@ impl QueueCache {
         let mut without = Vec::new();
         for queue in queues.into_iter().take(MOST_ASKED) {
             let known = self.known(&queue);
-            let is_fresh = known.is_some_and(|known| known.asked.elapsed() < FRESH);
+            let is_fresh = known.is_some_and(|known| client.now() < known.asked + FRESH);
             let mut has_workers = known.and_then(|known| known.has_workers);
             if !is_fresh && client.spare(Api::Reads, RESERVE) {
                 // Others that need it meanwhile use the last answer.
-                self.keep(&queue, has_workers);
+                self.keep(&queue, has_workers, client.now());
                 // So does this one if there is no new answer: the state must not alternate.
                 has_workers = read(client, ask, &queue).await.or(has_workers);
-                self.keep(&queue, has_workers);
+                self.keep(&queue, has_workers, client.now());
             }
             if has_workers == Some(false) {
                 without.push(queue);
@@ -124,12 +124,11 @@ impl QueueCache {
         lock(&self.known).get(queue).copied()
     }
 
-    fn keep(&self, queue: &Queue, has_workers: Option<bool>) {
+    fn keep(&self, queue: &Queue, has_workers: Option<bool>, asked: Instant) {
         let mut known = lock(&self.known);
         if known.len() >= MOST_QUEUES && !known.contains_key(queue) {
             known.clear();
         }
-        let asked = Instant::now();
         known.insert(queue.clone(), Known { asked, has_workers });
     }
 }

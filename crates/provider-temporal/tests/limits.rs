@@ -239,3 +239,29 @@ async fn a_list_is_never_older_than_its_own_rows() {
     let page = list(&provider, Duration::from_secs(5)).await.unwrap();
     assert_eq!(page.observations[0].native.state, "PAUSED");
 }
+
+#[tokio::test]
+async fn what_is_known_of_a_queue_is_kept_while_it_cannot_be_asked_about() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    mock.change(|world| {
+        world.runs[0].set_pending_task(Some(1));
+        world.runs[0].info().task_queue = "nobody".to_owned();
+    });
+    let (provider, id) = (&provider, &id);
+    let has_no_worker = || async move {
+        let seen = provider.get(&call(), id, View::Basic).await.unwrap();
+        let qualifiers = seen.steps.iter().map(|step| &step.native.qualifiers);
+        qualifiers
+            .filter_map(|it| it.get("workers"))
+            .any(|it| it == "none")
+    };
+    assert!(has_no_worker().await);
+    mock.refuse("DescribeTaskQueue");
+    provider.clock().skip(Duration::from_secs(6));
+    assert!(has_no_worker().await, "the state alternates");
+    mock.allow("DescribeTaskQueue");
+    mock.change(|world| drop(world.polled.insert("nobody".to_owned())));
+    provider.clock().skip(Duration::from_secs(6));
+    assert!(!has_no_worker().await);
+}

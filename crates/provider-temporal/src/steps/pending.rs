@@ -138,17 +138,17 @@ fn to_the_minute(time: Timestamp) -> Timestamp {
     Timestamp::from_second(minute).unwrap_or(time)
 }
 
-/// A task that no worker has taken yet.
+/// A task that no worker has taken yet. The name of such a wait is a role of workers; a task queue is none.
 fn capacity(queue: &str, since: Option<Timestamp>, queues: &Queues, kind: QueueKind) -> Wait {
     let detail = if queues.has_none(queue, kind) {
         format!("no worker polls task queue `{queue}`")
     } else {
-        String::new()
+        format!("in task queue `{queue}`")
     };
     Wait {
         since,
         detail,
-        ..Wait::capacity(Blocker::Worker, queue)
+        ..Wait::capacity(Blocker::Worker, "")
     }
 }
 
