@@ -16,6 +16,7 @@ mod events;
 mod explain;
 mod get;
 mod history;
+mod host;
 mod list;
 mod man;
 mod pause;
@@ -49,6 +50,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Run portable executions inside another engine
+    Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
     Demo(demo::Demo),
     /// Start an execution
@@ -139,6 +142,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Config(command) => command.run(globals),
