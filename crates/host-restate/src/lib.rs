@@ -11,13 +11,14 @@
 //! # The service protocol instead of the SDK
 //!
 //! A handler here is one function from stored values and input to writes, one delayed send and an
-//! output. That is a small part of Restate's service protocol (versions 5 and 6): ten messages in
+//! output. That is a small part of Restate's service protocol (versions 5 and 6): eleven messages in
 //! `frame.rs` and `protocol.rs`, and one function in `invocation.rs`. The crate `restate-sdk` was the
 //! alternative. It brings a runtime for handlers that wait in the middle, which this host does not have, and
-//! 130 crates that the workspace does not use otherwise; this crate adds none, and builds in
-//! seconds. Own code also answers three traps of the SDK: its server does not set TCP_NODELAY (249 ms
-//! instead of 33 ms for a chain of five steps), a value that cannot be decoded fails the handler for
-//! ever, and a clock that is read in a handler can wedge the object.
+//! 46 crates that the workspace does not use otherwise (by the lock files; 88 s for a release build of a
+//! service with it on two shared cores). This crate adds no dependency. Own code also answers three traps
+//! of the SDK: its server does not set TCP_NODELAY (249 ms instead of 33 ms for a chain of five steps, in a
+//! prototype), a value that cannot be decoded fails the handler for ever, and a clock that is read in a
+//! handler can wedge the object.
 //!
 //! The mode is request and response: Restate sends the whole journal, the endpoint answers everything at
 //! once. A value that Restate does not send eagerly (the state of an object is larger than

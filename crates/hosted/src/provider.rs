@@ -259,7 +259,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
-        let body = Body::new(call, Verb::Signal, &request.request_id)
+        let body = Body::of(call, Verb::Signal, &request.request_id)
             .text(request.id.as_str())
             .text(&request.signal)
             .payload(request.payload.as_ref())
@@ -282,7 +282,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             (CancelMode::Graceful, CompensationChoice::Compensate) => Ending::Compensate,
             (CancelMode::Graceful, CompensationChoice::Skip) => Ending::Stop,
         };
-        let body = Body::new(call, verb, &request.request_id)
+        let body = Body::of(call, verb, &request.request_id)
             .text(request.id.as_str())
             .text(&request.comment)
             .text(mode.as_str())
@@ -296,7 +296,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
-        let body = Body::new(call, Verb::Pause, &request.request_id)
+        let body = Body::of(call, Verb::Pause, &request.request_id)
             .text(request.id.as_str())
             .text(&request.comment)
             .finish();
@@ -309,7 +309,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
-        let body = Body::new(call, Verb::Resume, &request.request_id)
+        let body = Body::of(call, Verb::Resume, &request.request_id)
             .text(request.id.as_str())
             .finish();
         let by = Arc::clone(&call.actor);
@@ -322,7 +322,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
-        let body = Body::new(call, Verb::RetryNow, &request.request_id)
+        let body = Body::of(call, Verb::RetryNow, &request.request_id)
             .text(request.id.as_str())
             .text(&request.step)
             .finish();

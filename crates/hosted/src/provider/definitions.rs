@@ -37,7 +37,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let parsed = parsed.map_err(|why| invalid(why.to_string()))?;
         let name = parsed.definition.name;
         let name = name.ok_or_else(|| invalid("the definition has no name".to_owned()))?;
-        let body = Body::new(call, verb, &request.request_id)
+        let body = Body::of(call, verb, &request.request_id)
             .text(&request.source)
             .text(&request.source_name)
             .finish();
@@ -134,7 +134,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
                 .with_hint("Wait for their end, cancel them, or let them finish under their revision: `keep_running`, on the command line --keep-running."));
         }
         let keep = if request.keep_running { "keep" } else { "" };
-        let body = Body::new(call, verb, &request.request_id)
+        let body = Body::of(call, verb, &request.request_id)
             .text(&request.name)
             .text(keep)
             .finish();
@@ -182,7 +182,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let found = self
             .get_portable(call, name, request.revision.as_deref())
             .await?;
-        let body = Body::new(call, verb, &request.request_id)
+        let body = Body::of(call, verb, &request.request_id)
             .text(request.id.as_str())
             .text(request.revision.as_deref().unwrap_or_default())
             .finish();

@@ -27,7 +27,7 @@ pub(super) struct BodyParts {
 }
 
 impl Body {
-    pub(super) fn new(call: &Call, verb: Verb, id: &RequestId) -> BodyParts {
+    pub(super) fn of(call: &Call, verb: Verb, id: &RequestId) -> BodyParts {
         let parts = BodyParts {
             id: id.as_str().into(),
             parts: Vec::new(),
@@ -102,7 +102,7 @@ impl<P: HostPort> HostedProvider<P> {
         request.check_options(&[])?;
         let input = data(Verb::Start, "input", request.input.as_ref())?;
         let definition: Arc<str> = request.definition.id().into();
-        let mut body = Body::new(call, Verb::Start, &request.request_id)
+        let mut body = Body::of(call, Verb::Start, &request.request_id)
             .text(&definition)
             .text(request.execution_id.as_ref().map_or("", |id| id.as_str()))
             .text(&format!("{:?}", request.delay))

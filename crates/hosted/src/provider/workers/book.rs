@@ -24,6 +24,9 @@ const MOST_PER_CLAIM: u32 = 64;
 /// How far an execution is: creation, branch, sequence.
 type Progress = (i64, u32, u64);
 
+/// Role, skill and tenant of tasks that wait.
+type Line = (Arc<str>, Arc<str>, String);
+
 /// What this gateway knows about workers and tasks.
 #[derive(Default)]
 pub(super) struct Book {
@@ -509,7 +512,7 @@ impl Book {
 
     /// Who is connected and what waits.
     pub(super) fn queue(&self, now: Instant, wall: Timestamp) -> WorkQueue {
-        let mut lines: BTreeMap<(Arc<str>, Arc<str>, String), (usize, Timestamp)> = BTreeMap::new();
+        let mut lines: BTreeMap<Line, (usize, Timestamp)> = BTreeMap::new();
         for waiting in self.waiting.values() {
             for task in &waiting.tasks {
                 let key = (
