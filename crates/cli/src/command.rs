@@ -16,6 +16,7 @@ mod events;
 mod explain;
 mod get;
 mod history;
+mod host;
 mod keys;
 mod list;
 mod man;
@@ -50,6 +51,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Run portable executions inside another engine
+    Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
     Demo(demo::Demo),
     /// Start an execution
@@ -143,6 +146,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Keys(command) => command.run(globals),

@@ -20,8 +20,8 @@ use stateway_provider_api::{
 use crate::line::{Disturb, Line};
 use crate::reach::Reach;
 use crate::request::{self, MAX_PAGE, data, key};
-use crate::response::{id_of, observation};
 use crate::{CAPABILITIES, Config, ConfigError, history, watch};
+use stateway_hosted::{id_of, observation};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;

@@ -125,7 +125,7 @@ impl Stop {
     }
 
     /// Resolves with the first signal. The second signal ends the process immediately.
-    async fn asked(mut self) {
+    pub(super) async fn asked(mut self) {
         self.next().await;
         talk("stopping: waiting for calls and streams; a second signal stops immediately");
         tokio::spawn(async move {
