@@ -26,6 +26,11 @@ use crate::violation::Violations;
 /// How long one connect and the description of the provider may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// A connection that is lost within this time was hardly one.
+const SHORT_LIFE: Duration = Duration::from_millis(20);
+/// So many of them in a row are accepted before the next connect waits.
+const SHORT_LIVES: u32 = 3;
+
 /// The connection to one provider.
 pub(crate) struct Connection {
     id: ProviderId,
@@ -48,9 +53,33 @@ struct State {
     failure: Option<Failure>,
     /// A connection was made that `reconnected` has not reported yet.
     has_connected: bool,
+    connected_at: Option<Instant>,
+    /// How many connections in a row were lost soon after they were made.
+    short_lived: u32,
 }
 
 impl State {
+    /// Takes note of a lost connection. A provider that closes one connection after the other is not
+    /// connected without end.
+    fn note_lost(&mut self, now: Instant) {
+        let lived = self
+            .connected_at
+            .map(|at| now.saturating_duration_since(at));
+        self.short_lived = if lived.is_some_and(|lived| lived < SHORT_LIFE) {
+            self.short_lived.saturating_add(1)
+        } else {
+            0
+        };
+        if self.short_lived > SHORT_LIVES {
+            let message = "the provider closes its connections as soon as they are made";
+            self.failure = Some(Failure {
+                error: Error::new(ErrorKind::Unavailable, Verb::Health, message),
+                in_a_row: self.short_lived,
+                not_before: now + pause(self.short_lived - SHORT_LIVES),
+            });
+        }
+    }
+
     /// When to connect again; none while a connection lives or none was ever wanted.
     fn reconnect_at(&self) -> Option<Instant> {
         match (&self.failure, &self.client) {
@@ -86,6 +115,8 @@ impl Connection {
                 client: None,
                 failure: None,
                 has_connected: false,
+                connected_at: None,
+                short_lived: 0,
             }),
             id,
             dialer,
@@ -188,6 +219,7 @@ impl Connection {
             let mut state = lock(&self.state);
             if let Some(lost) = state.client.take() {
                 tracing::warn!(provider = %self.id, "connection lost: {}", lost.why_closed());
+                state.note_lost(Instant::now());
             }
             let pausing = state.failure.as_ref();
             let pausing = pausing.filter(|failure| Instant::now() < failure.not_before);
@@ -203,6 +235,7 @@ impl Connection {
                 state.client = Some(client.clone());
                 state.failure = None;
                 state.has_connected = true;
+                state.connected_at = Some(Instant::now());
                 self.changed.notify_one();
                 let (id, one) = (&self.id, &known.described);
                 let (name, version, instance) = (&one.name, &one.version, &one.instance_id);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::Reason;
@@ -163,6 +163,36 @@ async fn a_connection_that_any_call_made_is_reported_once() {
     reported.expect("the call has connected");
     let again = tokio::time::timeout(Duration::from_millis(100), far.reconnected()).await;
     assert!(again.is_err(), "nothing has changed since");
+}
+
+#[tokio::test]
+async fn a_provider_that_closes_its_connections_is_not_connected_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("far.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            // Long enough for the description.
+            let short = tokio::time::timeout(
+                Duration::from_millis(3),
+                raw(stream, OnGet::Reset(Reason::CANCEL)),
+            );
+            tokio::spawn(short);
+        }
+    });
+    let far = far(&socket);
+    let until = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < until {
+        tokio::time::timeout(Duration::from_millis(5), far.reconnected())
+            .await
+            .ok();
+        far.health(&call()).await.ok();
+    }
+    let accepted = accepted.load(Ordering::Relaxed);
+    assert!((2..=20).contains(&accepted), "{accepted} connections");
 }
 
 #[tokio::test]
