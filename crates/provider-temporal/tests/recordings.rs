@@ -592,11 +592,11 @@ fn without_a_worker_a_step_waits_for_capacity() {
         let (description, history) = of(name);
         let seen = wire::observation(&described(&description), &events(&history), &[queue]);
         let shown = shown(seen.unwrap(), moment(&description));
-        let capacity = shown
-            .waits
-            .iter()
-            .any(|wait| wait.kind == WaitKind::Capacity);
-        assert!(capacity, "{name}: {:?}", shown.waits);
+        let mut waits = shown.waits.iter();
+        let capacity = waits.find(|wait| wait.kind == WaitKind::Capacity);
+        let capacity = capacity.map(|wait| (&*wait.name, &*wait.detail));
+        let expected = ("", "no worker polls task queue `nobody`");
+        assert_eq!(capacity, Some(expected), "{name}: {:?}", shown.waits);
     }
 }
 
