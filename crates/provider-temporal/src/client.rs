@@ -231,9 +231,9 @@ impl Client {
             && self.key.changed(key.as_ref())
         {
             let key = self.key.header();
-            sent = self
-                .send_once(ask, (channel(), key.as_ref()), message, &rpc)
-                .await?;
+            // In a box, so that the rare second attempt takes no room in every call.
+            let with = (channel(), key.as_ref());
+            sent = Box::pin(self.send_once(ask, with, message, &rpc)).await?;
         }
         sent.map(Response::into_inner).map_err(|status| {
             self.respect(api, &status);
