@@ -13,8 +13,7 @@ use crate::api::workflowservice::v1::{
 use crate::client::{Ask, Client};
 use crate::id::WorkflowRef;
 
-/// The answer by the new name, or by the old one if the server does not know the new one. Both calls are boxed,
-/// because each has room for a second attempt.
+/// The answer by the new name, or by the old one if the server does not know the new one.
 async fn new_or_old<N, O>(
     new: impl Future<Output = Result<N>>,
     old: impl Future<Output = Result<O>>,
@@ -59,7 +58,7 @@ pub(super) async fn pause(
             activity: Some(pause_activity_request::Activity::Id(activity_id.to_owned())),
         },
     );
-    new_or_old(Box::pin(new), Box::pin(old)).await
+    new_or_old(new, old).await
 }
 
 pub(super) async fn resume(
@@ -92,7 +91,7 @@ pub(super) async fn resume(
             ..Default::default()
         },
     );
-    new_or_old(Box::pin(new), Box::pin(old)).await
+    new_or_old(new, old).await
 }
 
 pub(super) async fn reset(
@@ -123,5 +122,5 @@ pub(super) async fn reset(
             ..Default::default()
         },
     );
-    new_or_old(Box::pin(new), Box::pin(old)).await
+    new_or_old(new, old).await
 }
