@@ -75,6 +75,7 @@ use crate::catalogue::Catalogue;
 use crate::clock::Moment;
 use crate::coverage::SharedCoverage;
 use crate::error::{Result, TRY_AGAIN};
+use crate::in_memory::InMemory;
 use crate::news::Board;
 use crate::set_aside::SetAside;
 use crate::store::{FailedReads, Store, note_failed_reads};
@@ -101,6 +102,8 @@ pub(crate) struct Shared {
     pub(crate) covered: Arc<SharedCoverage>,
     /// Executions that are not processed after a panic.
     pub(crate) aside: Arc<SetAside>,
+    /// Where readers find which executions are in memory.
+    pub(crate) in_memory: Arc<InMemory>,
 }
 
 impl Shared {
@@ -211,7 +214,7 @@ impl Keeper {
     ) -> Result<(Self, Vec<Effect>)> {
         let (store, failed_reads) = note_failed_reads(store);
         let mut keeper = Self {
-            executions: Executions::after(store.last_number()?),
+            executions: Executions::after(store.last_number()?, shared.in_memory),
             definitions: Definitions::new(shared.catalogue),
             dispatch: Dispatch::default(),
             connected: Connected::new(shared.covered),

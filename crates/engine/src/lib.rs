@@ -27,6 +27,7 @@ mod finished;
 mod handle;
 mod http;
 mod id;
+mod in_memory;
 mod keeper;
 mod limits;
 mod news;

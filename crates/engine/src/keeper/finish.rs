@@ -55,7 +55,7 @@ impl Keeper {
         self.spread_news();
         let left = !leaving.is_empty();
         for number in leaving {
-            self.executions.forget(number);
+            self.executions.unload(number);
         }
         // There may be room for a queued execution now; the next turn sees to it.
         let has_room = left || was_full && !self.is_memory_full();

@@ -334,6 +334,11 @@ impl Keeper {
             }
         }
         self.store.remove(numbers)?;
+        for effect in &removed {
+            if let Effect::Removed(removed) = effect {
+                self.executions.removed(&removed.id);
+            }
+        }
         self.shown.extend(removed);
         Ok(())
     }
