@@ -14,7 +14,7 @@
 //! core, `queue` lets executions begin, `hand_out` gives tasks to
 //! workers, `timers` fires timers, `child` starts and ends children,
 //! `definitions` applies and deletes definitions, `branch` and `fork` run an execution again from a
-//! step, `recover` repairs what contradicts a log, `memory_check` compares memory with a log, `startup` takes
+//! step, `retention` removes what need not be retained, `recover` repairs what contradicts a log, `memory_check` compares memory with a log, `startup` takes
 //! up what was left, `finish` writes the turn.
 
 #[cfg(feature = "simulation")]
@@ -42,6 +42,7 @@ mod policy;
 mod queue;
 mod recover;
 mod requests;
+mod retention;
 mod sink;
 mod slots;
 mod startup;
@@ -160,6 +161,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
+    /// The removal of executions that need not be retained.
+    sweeps: Vec<retention::Sweep>,
     /// By how much the wall clock was moved forward since the process began.
     moved_forward: SignedDuration,
     /// How far the executions that are due later are checked, while they are.
@@ -234,6 +237,7 @@ impl Keeper {
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
+                sweeps: retention::sweeps(config.retention, now.steady),
                 moved_forward: SignedDuration::ZERO,
                 sleeping: None,
             },

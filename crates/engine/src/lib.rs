@@ -50,7 +50,7 @@ mod worker;
 
 pub use attempts::{AttemptOutcome, AttemptRecord, error_of};
 pub use clock::Clock;
-pub use config::{Config, OPERATOR_ROLE};
+pub use config::{Config, OPERATOR_ROLE, Retention};
 pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
 pub use handle::Engine;

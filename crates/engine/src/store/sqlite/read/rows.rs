@@ -158,6 +158,39 @@ impl RowReading for Sqlite {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn ended_after(
+        &self,
+        (ended, number): (Timestamp, i64),
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, i64, SubState)>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT ended_at, number, sub_state FROM executions INDEXED BY executions_by_end \
+             WHERE ended_at < ?1 AND (ended_at, number) > (?2, ?3) \
+             ORDER BY ended_at, number LIMIT ?4",
+        )?;
+        let bounds = params![
+            before.as_millisecond(),
+            ended.as_millisecond(),
+            number,
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ];
+        let mut rows = query.query(bounds)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let number = row.get(1)?;
+            let damaged = |what| StoreError::corrupt(format_args!("execution {number}: {what}"));
+            let ended = time(row.get(0)?).ok_or_else(|| damaged("ended_at"))?;
+            let shown = row.get::<_, String>(2)?;
+            found.push((
+                ended,
+                number,
+                shown.parse().map_err(|_| damaged("sub_state"))?,
+            ));
+        }
+        Ok(found)
+    }
+
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE ended_at < ?1 AND EXISTS \
