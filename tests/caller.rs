@@ -12,7 +12,7 @@ async fn a_name_or_role_that_is_none_is_refused() {
         .start()
         .await;
     let mut client = gateway.providers().await;
-    let long = "a".repeat(129);
+    let long = "a".repeat(257);
     for (header, value) in [
         ("x-stateway-actor", "ada lovelace"),
         ("x-stateway-actor", long.as_str()),

@@ -18,14 +18,27 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("engine-check", &["engine", "machine", "model"]),
     ("provider-memory", &["provider-api", "model"]),
-    ("provider-restate", &["provider-api", "model"]),
+    (
+        "hosted",
+        &["driver", "machine", "definition", "provider-api", "model"],
+    ),
+    ("host-restate", &["hosted"]),
+    ("provider-restate", &["hosted", "provider-api", "model"]),
     ("provider-step-functions", &["provider-api", "model"]),
     ("provider-temporal", &["provider-api", "model"]),
     (
         "provider-builtin",
-        &["engine", "machine", "replay", "provider-api", "model"],
+        &[
+            "engine",
+            "hosted",
+            "machine",
+            "replay",
+            "provider-api",
+            "model",
+        ],
     ),
     ("proto", &[]),
+    ("identity", &[]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -47,7 +60,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gateway",
         // Portable definitions are parsed here; no engine is known.
-        &["proto", "provider-api", "model", "definition"],
+        &["proto", "provider-api", "model", "definition", "identity"],
     ),
     ("client", &["proto"]),
     ("dashboard", &["proto"]),
@@ -58,6 +71,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "conformance",
             "dashboard",
             "gateway",
+            "identity",
+            "host-restate",
             "model",
             "proto",
             "provider-api",
@@ -85,7 +100,14 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never do IO, and what they would need for it.
-const PURE: &[&str] = &["model", "definition", "machine", "driver", "replay"];
+const PURE: &[&str] = &[
+    "model",
+    "definition",
+    "machine",
+    "driver",
+    "replay",
+    "identity",
+];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
 ];

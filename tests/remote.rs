@@ -2,7 +2,9 @@
 
 mod bad;
 mod contained;
+mod dice;
 mod fuzz;
+mod journal;
 mod kills;
 mod process;
 
@@ -122,10 +124,10 @@ async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes(
 async fn a_restarted_provider_is_described_again_and_what_changed_takes_effect() {
     let socket = Socket::new();
     let process = Process::start(&socket);
-    let gateway = TestGateway::new()
-        .with("far", "remote", remote(&socket))
-        .start()
-        .await;
+    let mut gateway = TestGateway::new();
+    // The lost connection is the sign, not the next health check.
+    gateway.settings.default_upstream.health_interval = Duration::from_secs(600);
+    let gateway = gateway.with("far", "remote", remote(&socket)).start().await;
     let before = serves(&gateway).await;
     assert!(before.capabilities.unwrap_or_default().kill);
     let name = start(&gateway).await.name;
@@ -183,8 +185,72 @@ async fn a_changed_table_takes_effect_for_open_watches() {
             1,
         );
     bad.change(|script| script.description.state_table = changed);
-    let again = tokio::time::timeout(PATIENCE, watching.change()).await;
+    let again = async {
+        loop {
+            let answer = watching.next().await.expect("the watch is open");
+            let shown = answer.execution.unwrap_or_default().sub_state();
+            if shown == v1::SubState::Error {
+                return;
+            }
+        }
+    };
+    let again = tokio::time::timeout(PATIENCE, again).await;
     again.expect("the watch shows the execution by the new table");
+}
+
+#[tokio::test]
+async fn the_first_call_waits_for_the_description() {
+    let (socket, bad) = (Socket::new(), bad::Bad::new());
+    bad.change(|script| {
+        script.describe_delay = Duration::from_millis(500);
+        script.list = Some(wire::ListExecutionsResponse::default());
+        script.description.capabilities.push("labels".to_owned());
+    });
+    let _serving = serving(&socket.path(), bad.routes());
+    let gateway = TestGateway::new()
+        .with("far", "remote", remote(&socket))
+        .start()
+        .await;
+    let mut client = gateway.executions().await;
+    let list = v1::ListExecutionsRequest {
+        parent: "providers/far".into(),
+        ..v1::ListExecutionsRequest::default()
+    };
+    let all = v1::ListExecutionsRequest {
+        parent: "providers/-".into(),
+        ..v1::ListExecutionsRequest::default()
+    };
+    let labelled = v1::StartExecutionRequest {
+        parent: "providers/far".into(),
+        definition: "providers/far/definitions/script".into(),
+        labels: [("a".to_owned(), "b".to_owned())].into(),
+        ..v1::StartExecutionRequest::default()
+    };
+    let mut second = client.clone();
+    let mut third = client.clone();
+    let (listed, merged, started) = tokio::join!(
+        client.list_executions(list),
+        second.list_executions(all),
+        third.start_execution(labelled)
+    );
+    listed.expect("the list waits for the description");
+    started.expect("a start with labels waits for the description");
+    let merged = merged.expect("a list over all providers").into_inner();
+    assert_eq!(merged.unreachable, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_back_is_called_although_the_breaker_was_open() {
+    let socket = Socket::new();
+    let mut gateway = TestGateway::new();
+    // Without a sign of the provider the gateway would not call it before the end of the test.
+    gateway.settings.default_upstream.breaker_cool_down = Duration::from_secs(600);
+    let gateway = gateway.with("far", "remote", remote(&socket)).start().await;
+    let is_open = |one: &v1::Provider| health(one).breaker() == v1::provider_health::Breaker::Open;
+    once(&gateway, is_open).await;
+    let _process = Process::start(&socket);
+    serves(&gateway).await;
+    start(&gateway).await;
 }
 
 #[tokio::test]

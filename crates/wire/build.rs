@@ -22,8 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let encoded = compiler.encode_file_descriptor_set();
     std::fs::write(out.join("stateway.provider.v1.bin"), encoded)?;
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
     tonic_prost_build::configure()
         .bytes(".stateway.provider.v1.Payload")
-        .compile_fds(compiler.file_descriptor_set())?;
+        .codec_path("crate::codec::BoundedCodec")
+        .compile_fds_with_config(compiler.file_descriptor_set(), config)?;
     Ok(())
 }

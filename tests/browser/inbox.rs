@@ -77,15 +77,15 @@ pub(crate) async fn an_approval_granted_in_the_browser_moves_the_execution_withi
     clean(browser);
 }
 
-pub(crate) async fn an_approval_denied_in_the_browser_is_on_the_record(browser: &Browser) {
+pub(crate) async fn an_approval_rejected_in_the_browser_is_on_the_record(browser: &Browser) {
     let rig = asking("r1").await;
     act_as(browser, &rig, "eve", "ops");
     browser.click("#requests a.danger");
     browser.sees_in("dialog", "cannot be taken back");
     browser.fill("dialog textarea[name=comment]", "too early");
     browser.click("dialog button.danger");
-    browser.sees("Denied: step sign-off of release.");
-    browser.sees_in("#decided", "denied by eve");
+    browser.sees("Rejected: step sign-off of release.");
+    browser.sees_in("#decided", "rejected by eve");
     rig.until("r1", |view| view.native_state == "cancelled")
         .await;
     clean(browser);

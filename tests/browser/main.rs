@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let mut trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
         inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
-        inbox::an_approval_denied_in_the_browser_is_on_the_record,
+        inbox::an_approval_rejected_in_the_browser_is_on_the_record,
         inbox::a_new_approval_appears_and_a_decided_one_leaves_without_a_reload,
         inbox::a_question_that_somebody_else_answered_is_refused_in_place,
         inbox::the_keyboard_alone_grants_an_approval,

@@ -52,7 +52,7 @@ async fn a_card_has_all_that_is_needed_to_decide() {
         "<bdi>team</bdi>=<bdi>shop</bdi>",
         "&lt;b&gt;fast&lt;/b&gt;",
         "Grant…",
-        "Deny…",
+        "Reject…",
     ]);
     page.lacks(&["<b>fast"]);
 }
@@ -126,7 +126,7 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
         .send(&question, "/inbox/decide", &fields[..3])
         .await
         .is(303);
-    let late = [("name", NAME), ("answer", "deny")];
+    let late = [("name", NAME), ("answer", "reject")];
     let other = visit.get("/acting").await;
     let late = visit.send(&other, "/inbox/decide", &late).await.is(409);
     late.has(&["ALREADY_DECIDED", "role=\"alert\""]);
@@ -136,16 +136,20 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
 async fn a_no_is_a_no() {
     let rig = asking().await;
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
-    let question = visit.get(&GRANT.replace("grant", "deny")).await.is(200);
+    let question = visit.get(&GRANT.replace("grant", "reject")).await.is(200);
     question.has(&["does not run this step"]);
-    let fields = [("name", NAME), ("answer", "deny"), ("comment", "too early")];
+    let fields = [
+        ("name", NAME),
+        ("answer", "reject"),
+        ("comment", "too early"),
+    ];
     visit
         .send(&question, "/inbox/decide", &fields)
         .await
         .is(303);
     rig.until("r1", |view| view.native_state == "failed").await;
     let page = visit.get("/inbox").await;
-    page.has(&["Denied: step sign-off", "✕ denied", "too early"]);
+    page.has(&["Rejected: step sign-off", "✕ rejected", "too early"]);
 }
 
 #[tokio::test]
@@ -341,12 +345,12 @@ async fn the_second_of_two_deciders_sees_who_decided_and_no_button() {
     let mut olga = Visit::by(&rig.gateway, "olga", "ops").await;
     let mut eve = Visit::by(&rig.gateway, "eve", "ops").await;
     let question = olga.get(GRANT).await.is(200);
-    let late = eve.get(&GRANT.replace("grant", "deny")).await.is(200);
+    let late = eve.get(&GRANT.replace("grant", "reject")).await.is(200);
     let (first, second) = (question.hidden("etag"), late.hidden("etag"));
     let grant = [("name", NAME), ("answer", "grant"), ("etag", &first)];
     olga.send(&question, "/inbox/decide", &grant).await.is(303);
-    let deny = [("name", NAME), ("answer", "deny"), ("etag", &second)];
-    let answer = eve.send(&late, "/inbox/decide", &deny).await.is(409);
+    let reject = [("name", NAME), ("answer", "reject"), ("etag", &second)];
+    let answer = eve.send(&late, "/inbox/decide", &reject).await.is(409);
     answer.has(&[
         "ALREADY_DECIDED",
         "`olga` has granted the approval",
@@ -365,7 +369,7 @@ async fn the_page_of_an_execution_has_the_decision_it_waits_for() {
     let rig = asking().await;
     let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/executions/b/r1").await.is(200);
-    page.has(&["A person has to decide", "Grant…", "Deny…"]);
+    page.has(&["A person has to decide", "Grant…", "Reject…"]);
     let question = visit.get(&page.link("Grant…")).await.is(200);
     assert_eq!(question.hidden("back"), "/executions/b/r1");
     let fields = [

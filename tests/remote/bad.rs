@@ -1,6 +1,8 @@
 //! A provider that does what a test tells it, right or wrong.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -23,11 +25,29 @@ pub(super) struct Script {
     pub(super) watch: Vec<Item>,
     /// The watch repeats its items without end.
     pub(super) floods: bool,
+    /// The answer to lists; none for a page with one row more than asked for.
+    pub(super) list: Option<v1::ListExecutionsResponse>,
+    pub(super) counts: v1::CountExecutionsResponse,
+    pub(super) events: v1::ListEventsResponse,
+    pub(super) definitions: v1::ListDefinitionsResponse,
+    pub(super) definition: v1::Definition,
+    pub(super) problems: v1::ValidateDefinitionResponse,
+    pub(super) health: v1::CheckHealthResponse,
+    /// How long the provider takes to describe itself.
+    pub(super) describe_delay: Duration,
+    /// Methods that the provider does not have, whatever it reports.
+    pub(super) missing: Vec<&'static str>,
+    /// Ends every call of the service Provider.
+    pub(super) failure: Option<Status>,
 }
 
 /// The provider.
 #[derive(Clone)]
-pub(super) struct Bad(pub(super) Arc<Mutex<Script>>);
+pub(super) struct Bad {
+    script: Arc<Mutex<Script>>,
+    /// How often each method was called.
+    called: Arc<Mutex<BTreeMap<&'static str, u64>>>,
+}
 
 /// A description that is right.
 pub(super) fn description() -> v1::DescribeResponse {
@@ -59,20 +79,52 @@ pub(super) fn observation(id: &str) -> v1::Observation {
 
 impl Bad {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Script {
+        let script = Script {
             description: description(),
             observation: observation("a"),
             watch: vec![Item::InSync(v1::InSync {})],
             floods: false,
-        })))
+            list: None,
+            counts: v1::CountExecutionsResponse::default(),
+            events: v1::ListEventsResponse::default(),
+            definitions: v1::ListDefinitionsResponse::default(),
+            definition: v1::Definition::default(),
+            problems: v1::ValidateDefinitionResponse::default(),
+            health: v1::CheckHealthResponse::default(),
+            describe_delay: Duration::ZERO,
+            missing: Vec::new(),
+            failure: None,
+        };
+        Self {
+            script: Arc::new(Mutex::new(script)),
+            called: Arc::default(),
+        }
+    }
+
+    /// How often each method was called.
+    pub(super) fn called(&self) -> BTreeMap<&'static str, u64> {
+        self.called.lock().unwrap().clone()
+    }
+
+    /// What to answer to a call of this method.
+    fn answer<T>(&self, method: &'static str, pick: impl FnOnce(Script) -> T) -> Answer<T> {
+        *self.called.lock().unwrap().entry(method).or_default() += 1;
+        let mut script = self.script();
+        if script.missing.contains(&method) {
+            return Err(Status::unimplemented("not here"));
+        }
+        match script.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(Response::new(pick(script))),
+        }
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Script)) {
-        change(&mut self.0.lock().unwrap());
+        change(&mut self.script.lock().unwrap());
     }
 
     fn script(&self) -> Script {
-        self.0.lock().unwrap().clone()
+        self.script.lock().unwrap().clone()
     }
 
     pub(super) fn routes(&self) -> Routes {
@@ -84,7 +136,10 @@ impl Bad {
 #[tonic::async_trait]
 impl Identity for Bad {
     async fn describe(&self, _: Request<v1::DescribeRequest>) -> Answer<v1::DescribeResponse> {
-        Ok(Response::new(self.script().description))
+        *self.called.lock().unwrap().entry("describe").or_default() += 1;
+        let script = self.script();
+        tokio::time::sleep(script.describe_delay).await;
+        Ok(Response::new(script.description))
     }
 }
 
@@ -99,14 +154,14 @@ macro_rules! observed {
             's: 'f,
             Self: 'f,
         {
-            Box::pin(async { Ok(Response::new(self.script().observation)) })
+            Box::pin(async { self.answer(stringify!($method), |script| script.observation) })
         }
     )+ };
 }
 
-/// Methods that the provider does not have, whatever it reports.
-macro_rules! missing {
-    ($( $method:ident($Request:ident) -> $Response:ident; )+) => { $(
+/// Methods that answer a part of the script.
+macro_rules! scripted {
+    ($( $method:ident($Request:ident) -> $Response:ident: $pick:expr; )+) => { $(
         fn $method<'s, 'f>(
             &'s self,
             _: Request<v1::$Request>,
@@ -115,7 +170,7 @@ macro_rules! missing {
             's: 'f,
             Self: 'f,
         {
-            Box::pin(async { Err(Status::unimplemented("not here")) })
+            Box::pin(async { self.answer(stringify!($method), $pick) })
         }
     )+ };
 }
@@ -135,21 +190,18 @@ impl Provider for Bad {
         retry_from(RetryFromRequest);
     }
 
-    missing! {
-        count_executions(CountExecutionsRequest) -> CountExecutionsResponse;
-        list_events(ListEventsRequest) -> ListEventsResponse;
-        purge_execution(PurgeExecutionRequest) -> PurgeExecutionResponse;
-        list_definitions(ListDefinitionsRequest) -> ListDefinitionsResponse;
-        get_definition(GetDefinitionRequest) -> Definition;
-        apply_definition(ApplyDefinitionRequest) -> Definition;
-        validate_definition(ValidateDefinitionRequest) -> ValidateDefinitionResponse;
-    }
-
-    async fn check_health(
-        &self,
-        _: Request<v1::CheckHealthRequest>,
-    ) -> Answer<v1::CheckHealthResponse> {
-        Ok(Response::new(v1::CheckHealthResponse::default()))
+    scripted! {
+        check_health(CheckHealthRequest) -> CheckHealthResponse: |script| script.health;
+        count_executions(CountExecutionsRequest) -> CountExecutionsResponse: |script| script.counts;
+        list_events(ListEventsRequest) -> ListEventsResponse: |script| script.events;
+        purge_execution(PurgeExecutionRequest) -> PurgeExecutionResponse:
+            |_| v1::PurgeExecutionResponse {};
+        list_definitions(ListDefinitionsRequest) -> ListDefinitionsResponse:
+            |script| script.definitions;
+        get_definition(GetDefinitionRequest) -> Definition: |script| script.definition;
+        apply_definition(ApplyDefinitionRequest) -> Definition: |script| script.definition;
+        validate_definition(ValidateDefinitionRequest) -> ValidateDefinitionResponse:
+            |script| script.problems;
     }
 
     async fn observe_executions(
@@ -157,33 +209,42 @@ impl Provider for Bad {
         request: Request<v1::ObserveExecutionsRequest>,
     ) -> Answer<v1::ObserveExecutionsResponse> {
         let ids = request.into_inner().ids;
-        let results = ids.iter().map(|_| v1::ObservedExecution {
-            result: Some(v1::observed_execution::Result::Observation(
-                self.script().observation,
-            )),
-        });
-        Ok(Response::new(v1::ObserveExecutionsResponse {
-            results: results.collect(),
-        }))
+        self.answer("observe_executions", |script| {
+            let results = ids.iter().map(|_| v1::ObservedExecution {
+                result: Some(v1::observed_execution::Result::Observation(
+                    script.observation.clone(),
+                )),
+            });
+            v1::ObserveExecutionsResponse {
+                results: results.collect(),
+            }
+        })
     }
 
     async fn list_executions(
         &self,
         request: Request<v1::ListExecutionsRequest>,
     ) -> Answer<v1::ListExecutionsResponse> {
-        // One more than asked for.
-        let rows = request.into_inner().page_size as usize + 1;
-        Ok(Response::new(v1::ListExecutionsResponse {
-            observations: vec![self.script().observation; rows],
-            next_cursor: String::new(),
-        }))
+        self.answer("list_executions", |script| {
+            let rows = request.into_inner().page_size as usize;
+            let Some(mut page) = script.list else {
+                return v1::ListExecutionsResponse {
+                    observations: vec![script.observation; rows + 1],
+                    next_cursor: String::new(),
+                };
+            };
+            page.observations.truncate(rows);
+            page
+        })
     }
 
     async fn watch_executions(
         &self,
         _: Request<v1::WatchExecutionsRequest>,
     ) -> Answer<Self::WatchExecutionsStream> {
-        let script = self.script();
+        let script = self
+            .answer("watch_executions", |script| script)?
+            .into_inner();
         let message = |item| Ok(v1::WatchExecutionsResponse { item: Some(item) });
         let items = stream::iter(script.watch.clone()).map(message);
         let stream = if script.floods {

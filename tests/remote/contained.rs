@@ -76,7 +76,10 @@ async fn an_unknown_capability_is_ignored_and_shown() {
 #[tokio::test]
 async fn a_capability_that_is_reported_and_missing_is_refused_and_never_ignored() {
     let (socket, bad) = (Socket::new(), Bad::new());
-    bad.change(|script| script.description.capabilities.push("purge".into()));
+    bad.change(|script| {
+        script.description.capabilities.push("purge".into());
+        script.missing.push("purge_execution");
+    });
     let _serving = serving(&socket.path(), bad.routes());
     let gateway = gateway(&socket).await;
     serves(&gateway).await;
@@ -175,4 +178,26 @@ async fn a_flood_ends_its_own_stream_and_nothing_else() {
         get(&gateway, "providers/far/executions/a").await.unwrap();
     }
     shows(&gateway, "PROVIDER_FLOODS").await;
+}
+
+#[tokio::test]
+async fn a_watch_of_all_providers_follows_a_provider_that_was_repaired() {
+    let (socket, bad) = (Socket::new(), Bad::new());
+    bad.change(|script| {
+        let mut wrong = observation("a");
+        wrong.retry = Some(wire::RetryEvidence::default());
+        script.watch = vec![Item::Seen(wrong), Item::InSync(wire::InSync {})];
+    });
+    let _serving = serving(&socket.path(), bad.routes());
+    let gateway = gateway(&socket).await;
+    serves(&gateway).await;
+    let mut watching = Watching::on(&gateway, "providers/-").await;
+    let words = "PROVIDER_ANSWER_MALFORMED";
+    once(&gateway, |one| health(one).detail.contains(words)).await;
+    bad.change(|script| {
+        let seen = observation("a");
+        script.watch = vec![Item::Seen(seen), Item::InSync(wire::InSync {})];
+    });
+    let seen = tokio::time::timeout(super::PATIENCE, watching.change()).await;
+    assert_eq!(seen.expect("the provider is followed again").1, "a");
 }

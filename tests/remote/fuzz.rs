@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use prost::Message;
 use prost_types::{Duration as Span, Timestamp};
 use stateway_client::v1 as api;
+use stateway_client::v1::definitions_client::DefinitionsClient;
 use stateway_wire::v1;
 use stateway_wire::v1::watch_executions_response::Item;
-use tonic::Code;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
 
 use super::bad::{Bad, description, observation};
-use super::kills::Dice;
+use super::dice::Dice;
 use super::process::{Socket, remote, serving};
 use super::{PATIENCE, get};
 use crate::support::{TestGateway, Watching};
@@ -177,6 +180,150 @@ fn random(dice: &mut Dice) -> v1::Observation {
     }
 }
 
+fn some<T>(dice: &mut Dice, most: u64, mut make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
+    (0..dice.roll(most)).map(|_| make(dice)).collect()
+}
+
+fn payload(dice: &mut Dice) -> Option<v1::Payload> {
+    let payload = v1::Payload {
+        data: text(dice).into(),
+        content_type: text(dice),
+    };
+    (dice.roll(2) == 0).then_some(payload)
+}
+
+fn event(dice: &mut Dice) -> v1::Event {
+    let detail = v1::EventDetail {
+        payload: payload(dice),
+        payload_truncated: dice.roll(2) == 0,
+        correlation_id: text(dice),
+        request_id: text(dice),
+        cause_sequence: figure(dice),
+        actor: text(dice),
+    };
+    v1::Event {
+        // Often in order, so that whole pages are read.
+        sequence: if dice.roll(4) == 0 { figure(dice) } else { 7 },
+        occur_time: time(dice),
+        native_type: text(dice),
+        step: text(dice),
+        attempt: if dice.roll(4) == 0 { small(dice) } else { 1 },
+        summary: text(dice),
+        phase: small(dice),
+        detail: (dice.roll(2) == 0).then_some(detail),
+    }
+}
+
+fn definition(dice: &mut Dice) -> v1::Definition {
+    v1::Definition {
+        name: text(dice),
+        revision: text(dice),
+        revisions: some(dice, 4, text),
+        source: text(dice),
+        labels: [(text(dice), text(dice))].into(),
+        create_time: time(dice),
+        changed: dice.roll(2) == 0,
+    }
+}
+
+fn problem(dice: &mut Dice) -> v1::DefinitionProblem {
+    v1::DefinitionProblem {
+        is_error: dice.roll(2) == 0,
+        code: text(dice),
+        message: text(dice),
+        location: text(dice),
+    }
+}
+
+fn group(dice: &mut Dice) -> v1::ExecutionGroup {
+    let example = random(dice);
+    v1::ExecutionGroup {
+        example: (dice.roll(8) > 0).then_some(example),
+        count: figure(dice),
+        at_least: dice.roll(2) == 0,
+    }
+}
+
+/// Empty, short, or longer than allowed.
+fn cursor(dice: &mut Dice) -> String {
+    match dice.roll(3) {
+        0 => String::new(),
+        _ => text(dice),
+    }
+}
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct RpcStatus {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<prost_types::Any>,
+}
+
+fn detail(dice: &mut Dice) -> v1::ErrorDetail {
+    v1::ErrorDetail {
+        kind: if dice.roll(2) == 0 {
+            small(dice)
+        } else {
+            dice.roll(15) as i32
+        },
+        reason: [
+            "",
+            "SLOW_DOWN",
+            "ALREADY_FINISHED",
+            "PROVIDER_ANSWER_TOO_LARGE",
+            "not a word",
+        ][dice.roll(5) as usize]
+            .to_owned(),
+        hint: text(dice),
+        native_code: text(dice),
+        retry_after: span(dice),
+        suggestion: text(dice),
+        component: text(dice),
+        metadata: [(text(dice), text(dice))].into(),
+        engine_answered: (dice.roll(2) == 0).then_some(true),
+        message: text(dice),
+    }
+}
+
+/// An error of any code, with details that are right, wrong or no details at all, and other trailers.
+fn failure(dice: &mut Dice) -> Status {
+    let code = Code::from_i32(1 + dice.roll(16) as i32);
+    let message = text(dice);
+    let value = if dice.roll(4) == 0 {
+        some(dice, 200, |dice| dice.roll(256) as u8)
+    } else {
+        detail(dice).encode_to_vec()
+    };
+    let details = match dice.roll(4) {
+        0 => Vec::new(),
+        1 => some(dice, 500, |dice| dice.roll(256) as u8),
+        _ => {
+            let any = prost_types::Any {
+                type_url: "type.googleapis.com/stateway.provider.v1.ErrorDetail".to_owned(),
+                value,
+            };
+            let status = RpcStatus {
+                code: small(dice),
+                message: text(dice),
+                details: vec![any],
+            };
+            status.encode_to_vec()
+        }
+    };
+    let mut trailers = MetadataMap::new();
+    if dice.roll(3) == 0 {
+        let long = "t".repeat(dice.roll(12_000) as usize);
+        trailers.insert("x-trailer", long.parse().expect("ASCII"));
+        let bytes = some(dice, 300, |dice| dice.roll(256) as u8);
+        trailers.insert_bin("x-trailer-bin", MetadataValue::from_bytes(&bytes));
+    }
+    Status::with_details_and_metadata(code, message, details.into(), trailers)
+}
+
 fn item(dice: &mut Dice) -> Item {
     match dice.roll(5) {
         0 => Item::Gone(text(dice)),
@@ -188,7 +335,9 @@ fn item(dice: &mut Dice) -> Item {
 
 fn garbled(dice: &mut Dice) -> v1::DescribeResponse {
     let mut good = description();
-    match dice.roll(8) {
+    good.capabilities = stateway_wire::capability_names(stateway_wire::CAPABILITIES);
+    // A refused description ends all calls for a while, so it is rare.
+    match dice.roll(250) {
         0 => good.state_table = text(dice),
         1 => {
             let at = dice.roll(good.state_table.len() as u64) as usize;
@@ -198,6 +347,13 @@ fn garbled(dice: &mut Dice) -> v1::DescribeResponse {
         2 => good.capabilities = vec![text(dice); dice.roll(400) as usize],
         3 => good.min_contract_version = small(dice),
         4 => good.instance_id = text(dice),
+        5 => good.name = text(dice),
+        6 => good.version = text(dice),
+        7 => good.start_time = time(dice),
+        8..20 => {
+            let off = dice.roll(good.capabilities.len() as u64) as usize;
+            good.capabilities.remove(off);
+        }
         _ => {}
     }
     good
@@ -225,7 +381,10 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
     let panics = count_panics();
     let (socket, bad) = (Socket::new(), Bad::new());
     let mut process = Some(serving(&socket.path(), bad.routes()));
-    let gateway = TestGateway::new()
+    let mut gateway = TestGateway::new();
+    // Random errors are often outages. An open breaker would keep most calls from the provider.
+    gateway.settings.default_upstream.breaker_failures = u32::MAX;
+    let gateway = gateway
         .with("far", "remote", remote(&socket))
         .with_memory("good", &crate::support::clock())
         .start()
@@ -233,23 +392,38 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
     let mut dice = Dice(seed());
     let (end, mut rounds) = (Instant::now() + budget(), 0_u64);
     let mut watching = None;
-    while Instant::now() < end {
+    while Instant::now() < end || rounds < LEAST_ROUNDS {
         rounds += 1;
         let (described, seen) = (garbled(&mut dice), random(&mut dice));
-        let items: Vec<_> = (0..dice.roll(6)).map(|_| item(&mut dice)).collect();
+        let items = some(&mut dice, 6, item);
+        let dice = &mut dice;
+        let list = v1::ListExecutionsResponse {
+            observations: some(dice, 4, random),
+            next_cursor: cursor(dice),
+        };
         bad.change(|script| {
             script.description = described;
             script.observation = seen;
             script.watch = items;
+            script.list = (dice.roll(10) > 0).then_some(list);
+            script.counts.groups = some(dice, 4, group);
+            script.events.events = some(dice, 6, event);
+            script.events.next_cursor = cursor(dice);
+            script.definitions.definitions = some(dice, 6, definition);
+            script.definitions.next_cursor = cursor(dice);
+            script.definition = definition(dice);
+            script.problems.problems = some(dice, 6, problem);
+            script.health.detail = text(dice);
+            script.failure = (dice.roll(4) == 0).then(|| failure(dice));
         });
         if dice.roll(20) == 0 {
             drop(process.take());
             if dice.roll(2) == 0 {
-                garbage(&socket, &mut dice);
+                garbage(&socket, dice);
             }
             process = Some(serving(&socket.path(), bad.routes()));
         }
-        ask(&gateway, &mut dice).await;
+        ask(&gateway, dice, rounds).await;
         if dice.roll(10) == 0 {
             let request = api::WatchExecutionsRequest {
                 parent: "providers/-".into(),
@@ -263,21 +437,77 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
     }
     drop(watching);
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    println!("{rounds} rounds with seed {}", seed());
+    let called = bad.called();
+    println!(
+        "{rounds} rounds with seed {}; calls that arrived: {called:?}",
+        seed()
+    );
+    // A fuzz test whose calls are refused before they are sent tests nothing.
+    for method in METHODS {
+        let arrived = called.get(method).copied().unwrap_or_default();
+        assert!(
+            arrived > rounds / 500,
+            "{method}: {arrived} calls in {rounds} rounds"
+        );
+    }
 }
 
-async fn ask(gateway: &crate::support::Running, dice: &mut Dice) {
+/// Every method whose answers are random.
+const METHODS: [&str; 19] = [
+    "describe",
+    "check_health",
+    "start_execution",
+    "get_execution",
+    "list_executions",
+    "count_executions",
+    "list_events",
+    "watch_executions",
+    "signal_execution",
+    "cancel_execution",
+    "pause_execution",
+    "resume_execution",
+    "retry_now",
+    "retry_from",
+    "purge_execution",
+    "list_definitions",
+    "get_definition",
+    "apply_definition",
+    "validate_definition",
+];
+
+/// The rounds of a short run: each kind of call several times.
+const LEAST_ROUNDS: u64 = 8 * KINDS;
+/// The kinds of calls that `ask` makes, one after the other.
+const KINDS: u64 = 17;
+
+async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
     let name = "providers/far/executions/a".to_owned();
     let mut client = gateway.executions().await;
+    let mut definitions = DefinitionsClient::new(gateway.channel().await);
+    let parent = "providers/far".to_owned();
     let asked = async {
-        match dice.roll(6) {
+        match round % KINDS {
             0 => drop(get(gateway, &name).await),
             1 => {
-                let request = api::ListExecutionsRequest {
-                    parent: "providers/far".into(),
+                let mut request = api::ListExecutionsRequest {
+                    parent,
+                    page_token: if dice.roll(8) == 0 {
+                        text(dice)
+                    } else {
+                        String::new()
+                    },
                     ..api::ListExecutionsRequest::default()
                 };
-                drop(client.list_executions(request).await);
+                // The tokens of the gateway contain the cursors of the provider.
+                for _ in 0..3 {
+                    let Ok(page) = client.list_executions(request.clone()).await else {
+                        break;
+                    };
+                    request.page_token = page.into_inner().next_page_token;
+                    if request.page_token.is_empty() {
+                        break;
+                    }
+                }
             }
             2 => {
                 let request = api::ExplainExecutionRequest { name };
@@ -285,25 +515,130 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice) {
             }
             3 => {
                 let request = api::StartExecutionRequest {
-                    parent: "providers/far".into(),
+                    parent,
                     definition: "providers/far/definitions/script".into(),
                     ..api::StartExecutionRequest::default()
                 };
                 drop(client.start_execution(request).await);
             }
             4 => {
-                let request = api::GetProviderRequest {
-                    name: "providers/far".into(),
-                };
+                let request = api::GetProviderRequest { name: parent };
                 let shown = gateway.providers().await.get_provider(request).await;
                 assert!(shown.is_ok(), "{shown:?}");
             }
-            _ => {
-                let request = api::ListEventsRequest {
+            5 => {
+                let mut request = api::ListEventsRequest {
                     parent: name,
+                    order_by: ["", "sequence desc"][dice.roll(2) as usize].to_owned(),
+                    page_token: if dice.roll(8) == 0 {
+                        text(dice)
+                    } else {
+                        String::new()
+                    },
                     ..api::ListEventsRequest::default()
                 };
-                drop(client.list_events(request).await);
+                for _ in 0..3 {
+                    let Ok(page) = client.list_events(request.clone()).await else {
+                        break;
+                    };
+                    request.page_token = page.into_inner().next_page_token;
+                    if request.page_token.is_empty() {
+                        break;
+                    }
+                }
+            }
+            6 => {
+                let request = api::CountExecutionsRequest { parent };
+                drop(client.count_executions(request).await);
+            }
+            7 => {
+                let request = api::SignalExecutionRequest {
+                    name,
+                    signal: "go".into(),
+                    ..api::SignalExecutionRequest::default()
+                };
+                drop(client.signal_execution(request).await);
+            }
+            8 => {
+                let request = api::CancelExecutionRequest {
+                    name,
+                    mode: dice.roll(3) as i32,
+                    ..api::CancelExecutionRequest::default()
+                };
+                drop(client.cancel_execution(request).await);
+            }
+            9 => {
+                let request = api::PauseExecutionRequest {
+                    name,
+                    ..api::PauseExecutionRequest::default()
+                };
+                drop(client.pause_execution(request).await);
+            }
+            10 => {
+                let request = api::ResumeExecutionRequest {
+                    name,
+                    ..api::ResumeExecutionRequest::default()
+                };
+                drop(client.resume_execution(request).await);
+            }
+            11 => {
+                let request = api::RetryNowRequest {
+                    name,
+                    ..api::RetryNowRequest::default()
+                };
+                drop(client.retry_now(request).await);
+            }
+            12 => {
+                let request = api::RetryFromRequest {
+                    name,
+                    ..api::RetryFromRequest::default()
+                };
+                drop(client.retry_from(request).await);
+            }
+            13 => {
+                let request = api::PurgeExecutionRequest {
+                    name,
+                    ..api::PurgeExecutionRequest::default()
+                };
+                drop(client.purge_execution(request).await);
+            }
+            14 => {
+                let mut request = api::ListDefinitionsRequest {
+                    parent,
+                    ..api::ListDefinitionsRequest::default()
+                };
+                for _ in 0..3 {
+                    let Ok(page) = definitions.list_definitions(request.clone()).await else {
+                        break;
+                    };
+                    request.page_token = page.into_inner().next_page_token;
+                    if request.page_token.is_empty() {
+                        break;
+                    }
+                }
+            }
+            15 => {
+                let request = api::GetDefinitionRequest {
+                    name: "providers/far/definitions/a".into(),
+                };
+                drop(definitions.get_definition(request).await);
+            }
+            _ => {
+                let source = "the engine's own language".to_owned();
+                let request = api::ApplyDefinitionRequest {
+                    source: source.clone(),
+                    definition_id: "a".into(),
+                    validate_only: dice.roll(4) == 0,
+                    parent: parent.clone(),
+                    ..api::ApplyDefinitionRequest::default()
+                };
+                drop(definitions.apply_definition(request).await);
+                let request = api::ValidateDefinitionRequest {
+                    source,
+                    source_name: "a".into(),
+                    parent,
+                };
+                drop(definitions.validate_definition(request).await);
             }
         }
     };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use stateway_provider_api::table::MEMORY;
 use stateway_provider_api::{Capabilities, Limited, Provider, Table};
@@ -57,12 +58,24 @@ pub(super) fn serving(path: &Path, routes: Routes) -> Serving {
         .expect("a runtime");
     let listener = {
         let _inside = runtime.enter();
-        Listener::unix(path).expect("the socket can be made")
+        bind(path)
     };
     runtime.spawn(async move {
         serve(listener, routes, std::future::pending()).await.ok();
     });
     Serving(Some(runtime))
+}
+
+/// Listens at the path as soon as the process before has left it.
+fn bind(path: &Path) -> Listener {
+    let until = Instant::now() + super::PATIENCE;
+    loop {
+        match Listener::unix(path) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub(super) struct Serving(Option<Runtime>);

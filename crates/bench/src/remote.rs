@@ -32,7 +32,7 @@ pub(crate) async fn serve_memory(socket: &str) -> Outcome<()> {
     eprintln!("listening on http://{}", port.local_addr()?);
     let forever = std::future::pending;
     let unix = serve(unix, server.routes(), forever());
-    let port = serve(Listener::Plain(port), server.routes(), forever());
+    let port = serve(Listener::plain(port)?, server.routes(), forever());
     tokio::try_join!(unix, port)?;
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! The global options and the command to run.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, ValueEnum};
+use stateway_client::Security;
 
 use crate::command::Command;
 use crate::duration::Span;
 use crate::exit;
+use crate::failure::Failure;
 
 /// The default address of the gateway.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7380";
@@ -53,11 +57,26 @@ pub struct Globals {
     #[arg(long, global = true, env = "STATEWAY_SERVER", value_name = "URL")]
     #[arg(default_value = DEFAULT_SERVER)]
     pub server: String,
+    /// Trust the certificate authorities in this PEM file instead of those of the system
+    #[arg(long, global = true, env = "STATEWAY_TLS_CA", value_name = "FILE")]
+    pub tls_ca: Option<PathBuf>,
+    /// Present the certificate chain in this PEM file to the gateway
+    #[arg(long, global = true, env = "STATEWAY_TLS_CERT", value_name = "FILE")]
+    #[arg(requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, as a PEM file
+    #[arg(long, global = true, env = "STATEWAY_TLS_KEY", value_name = "FILE")]
+    #[arg(requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Send the token or API key in this file with every call (default: the content of STATEWAY_TOKEN)
+    #[arg(long, global = true, env = "STATEWAY_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// Maximum duration of a call, for example 10s or 2m (default: 30s); for `wait`, `watch` and
     /// `start --wait`, how long to wait (default: no limit)
     #[arg(long, global = true, value_name = "DURATION")]
     pub timeout: Option<Span>,
-    /// Name of the caller, recorded with each action (default: $USER)
+    /// Name of the caller, recorded with each action (default: $USER, unless a token or a certificate is
+    /// given)
     #[arg(
         long = "as",
         global = true,
@@ -77,6 +96,36 @@ pub struct Globals {
     /// When to use colours; `auto` respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
+}
+
+impl Globals {
+    /// Whether calls carry a proof of who makes them.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        let has_token = std::env::var_os("STATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
+        has_token || self.token_file.is_some() || self.tls_cert.is_some()
+    }
+
+    /// Whom to trust, and the proof of who calls.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn security(&self) -> Result<Security, Failure> {
+        let mut security = Security::default();
+        if let Some(file) = &self.tls_ca {
+            security = security.ca(file);
+        }
+        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            security = security.certificate(cert, key);
+        }
+        // Not an argument: other users of the machine can read the arguments of a process.
+        let token = std::env::var("STATEWAY_TOKEN").unwrap_or_default();
+        match (&self.token_file, token.is_empty()) {
+            (Some(file), _) => Ok(security.token_file(file)?),
+            (None, false) => Ok(security.token(&token)?),
+            (None, true) => Ok(security),
+        }
+    }
 }
 
 /// The output format.

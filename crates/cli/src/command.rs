@@ -16,6 +16,8 @@ mod events;
 mod explain;
 mod get;
 mod history;
+mod host;
+mod keys;
 mod list;
 mod man;
 mod pause;
@@ -49,6 +51,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Run portable executions inside another engine
+    Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
     Demo(demo::Demo),
     /// Start an execution
@@ -119,6 +123,9 @@ pub enum Command {
     /// Show the providers of the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
+    /// Create, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Keys),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -139,8 +146,10 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
+        Command::Keys(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

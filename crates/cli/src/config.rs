@@ -4,6 +4,7 @@
 //! An unknown key is refused with its line and column. All errors of a file are reported
 //! together.
 
+mod authentication;
 mod effective;
 mod kind;
 mod overlay;
@@ -13,10 +14,11 @@ mod section;
 mod source;
 mod unusable;
 
+pub use authentication::Authentication;
 pub use effective::{Config, ProviderConfig};
 pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};
-pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Watch};
+pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Tls, Watch};
 pub use source::{Overrides, load};

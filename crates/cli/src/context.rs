@@ -34,7 +34,7 @@ impl Context {
     /// An address that is not one.
     pub fn new(globals: &Globals) -> Result<Self, Failure> {
         let terminal = io::stdout().is_terminal();
-        let mut client = Client::lazy(&globals.server)?;
+        let mut client = Client::lazy_with(&globals.server, &globals.security()?)?;
         let timeout = globals.timeout.map(Duration::from);
         if let Some(timeout) = timeout {
             client = client.with_timeout(timeout);
@@ -89,6 +89,10 @@ impl Context {
 
 /// Who asks. A login name that no header takes is as good as none; one that was given is not.
 pub fn actor(globals: &Globals) -> Option<String> {
+    if globals.actor.is_none() && globals.has_credentials() {
+        // The gateway takes the name from them, and refuses another.
+        return None;
+    }
     globals.actor.clone().or_else(|| {
         let login = std::env::var("USER").unwrap_or_default();
         let plain = !login.is_empty() && login.bytes().all(|byte| byte.is_ascii_graphic());

@@ -1,6 +1,7 @@
 //! The connection, and how a call is made over it.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use stateway_proto::v1;
@@ -13,13 +14,16 @@ use stateway_proto::v1::recovery_client::RecoveryClient;
 use stateway_proto::v1::triggers_client::TriggersClient;
 use stateway_proto::v1::workers_client::WorkersClient;
 use tokio::time::{Instant, sleep, timeout_at};
+use tonic::codegen::http::Uri;
+use tonic::codegen::http::uri::InvalidUri;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
 
 use crate::back_off::{BackOff, spread};
 use crate::call::Repeat;
+use crate::connector::Connector;
 use crate::identity::Identity;
-use crate::{Call, Error, GetProvider, ListProviders, Write};
+use crate::{Call, Error, GetProvider, ListProviders, Security, Write};
 
 /// How long a call may take when neither it nor the client says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,7 +32,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Longest time to set up a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a connection is asked whether it is still there. Without it a stream on which nothing
 /// happens would wait for ever behind a connection that was dropped without a word.
@@ -51,12 +55,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects now.
+    /// Connects now. An `https` address is trusted by the certificate authorities of the system.
     ///
     /// # Errors
     /// An address that is not one, or nothing that answers there.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        let connected = endpoint(url)?.connect().await;
+        let connected = Gate::new(url, &Security::default())?.connect().await;
         let channel =
             connected.map_err(|error| Error::from_status(&Status::from_error(error.into())))?;
         Ok(Self::over(channel))
@@ -67,7 +71,18 @@ impl Client {
     /// # Errors
     /// An address that is not one.
     pub fn lazy(url: &str) -> Result<Self, Error> {
-        Ok(Self::over(endpoint(url)?.connect_lazy()))
+        Self::lazy_with(url, &Security::default())
+    }
+
+    /// The same with certificates or a token. The gateway decides by them who calls.
+    ///
+    /// # Errors
+    /// An address that is not one, a file that cannot be used, or a token for an address that would
+    /// send it without encryption beyond this machine.
+    pub fn lazy_with(url: &str, security: &Security) -> Result<Self, Error> {
+        let mut client = Self::over(Gate::new(url, security)?.connect_lazy());
+        client.identity.token.clone_from(&security.token);
+        Ok(client)
     }
 
     fn over(channel: Channel) -> Self {
@@ -279,20 +294,97 @@ fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
     }
 }
 
-pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
-    let endpoint = Endpoint::from_shared(url.to_owned())
-        .map_err(|error| Error::address(url, &error.to_string()))?;
-    match endpoint.uri().scheme_str() {
-        Some("http") => Ok(endpoint
+/// The way to one gateway.
+pub(crate) struct Gate {
+    endpoint: Endpoint,
+    /// None for an `http` address.
+    connector: Option<Connector>,
+}
+
+impl Gate {
+    pub(crate) fn new(url: &str, security: &Security) -> Result<Self, Error> {
+        let wrong = |why: &str| Error::address(url, why);
+        let uri: Uri = url
+            .parse()
+            .map_err(|error: InvalidUri| wrong(&error.to_string()))?;
+        let connector = match uri.scheme_str() {
+            Some("http") => {
+                check_plain(&uri, security)?;
+                None
+            }
+            Some("https") => Some(Connector::new(&uri, security)?),
+            Some(other) => return Err(wrong(&format!("scheme `{other}` is not supported"))),
+            None => return Err(wrong("it has no scheme")),
+        };
+        // The connector speaks TLS itself; the transport would refuse an https address.
+        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
+            .map_err(|error| wrong(&error.to_string()))?
+            .origin(uri)
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
-            .tcp_nodelay(true)),
-        Some(other) => Err(Error::address(
-            url,
-            &format!("scheme `{other}` is not supported"),
-        )),
-        None => Err(Error::address(url, "it has no scheme")),
+            .tcp_nodelay(true);
+        Ok(Self {
+            endpoint,
+            connector,
+        })
+    }
+
+    async fn connect(self) -> Result<Channel, tonic::transport::Error> {
+        match self.connector {
+            Some(connector) => self.endpoint.connect_with_connector(connector).await,
+            None => self.endpoint.connect().await,
+        }
+    }
+
+    pub(crate) fn connect_lazy(self) -> Channel {
+        match self.connector {
+            Some(connector) => self.endpoint.connect_with_connector_lazy(connector),
+            None => self.endpoint.connect_lazy(),
+        }
+    }
+}
+
+/// A connection without TLS carries no secret beyond this machine.
+fn check_plain(uri: &Uri, security: &Security) -> Result<(), Error> {
+    if security.ca.is_some() || security.certificate.is_some() {
+        let why = "certificates need an address that begins with https://";
+        return Err(Error::credentials(why.to_owned()));
+    }
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_local = host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if security.token.is_some() && !is_local {
+        let why = format!("the token would be sent to `{host}` without encryption");
+        return Err(Error::credentials(why));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_token_is_sent_over_tls_or_on_this_machine_only() {
+        let security = Security::default().token("secret").unwrap();
+        for local in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1"] {
+            assert!(Client::lazy_with(local, &security).is_ok(), "{local}");
+        }
+        for remote in ["http://gateway.internal", "http://10.0.0.1:7380"] {
+            let error = Client::lazy_with(remote, &security).unwrap_err();
+            assert_eq!(error.reason(), "INVALID_CREDENTIALS", "{remote}");
+        }
+    }
+
+    #[tokio::test]
+    async fn certificates_without_tls_and_files_that_are_none_are_refused() {
+        let security = Security::default().ca("missing.pem");
+        for url in ["http://127.0.0.1:1", "https://127.0.0.1:1"] {
+            let error = Client::lazy_with(url, &security).unwrap_err();
+            assert_eq!(error.reason(), "INVALID_CREDENTIALS", "{url}");
+        }
     }
 }

@@ -147,7 +147,7 @@ impl Error {
             Code::InvalidArgument,
             "INVALID_SERVER_URL",
             format!("`{url}` is not the address of a gateway: {why}"),
-            "An address looks like http://127.0.0.1:7380.",
+            "An address looks like http://127.0.0.1:7380 or https://stateway.example.org.",
         )
     }
 
@@ -158,6 +158,16 @@ impl Error {
             "INVALID_IDENTITY",
             format!("`{name}` cannot be the {what} of a call"),
             "Write one word of plain ASCII, without blanks and commas.",
+        )
+    }
+
+    /// Certificates or a token that cannot be used.
+    pub(crate) fn credentials(message: String) -> Self {
+        Self::local(
+            Code::InvalidArgument,
+            "INVALID_CREDENTIALS",
+            message,
+            "Use an address that begins with https://, PEM files, and a token of one line.",
         )
     }
 
@@ -218,12 +228,15 @@ impl Error {
             );
         }
         if status.code() == Code::Unavailable || has_source(status) {
-            return Self::local(
-                Code::Unavailable,
-                UNREACHABLE,
-                format!("the gateway cannot be reached: {}", innermost(status)),
-                "Is it running (`stateway serve`), and is the address right?",
-            );
+            let cause = innermost(status);
+            let hint = if cause.contains("certificate") {
+                "Trust the authority that signed the certificate of the gateway (--tls-ca FILE), and \
+                 use a host name that the certificate has."
+            } else {
+                "Is it running (`stateway serve`), and is the address right?"
+            };
+            let message = format!("the gateway cannot be reached: {cause}");
+            return Self::local(Code::Unavailable, UNREACHABLE, message, hint);
         }
         Self::local(status.code(), "", status.message().to_owned(), "")
     }

@@ -2,6 +2,7 @@
 
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 
+use crate::security::Token;
 use crate::{Client, Error};
 
 const ACTOR: &str = "x-stateway-actor";
@@ -12,6 +13,7 @@ const ROLES: &str = "x-stateway-roles";
 pub(crate) struct Identity {
     actor: Option<AsciiMetadataValue>,
     roles: Option<AsciiMetadataValue>,
+    pub(crate) token: Option<Token>,
 }
 
 impl Identity {
@@ -38,6 +40,7 @@ impl Identity {
         Ok(Self {
             actor: value(actor),
             roles: value(&list).filter(|_| !list.is_empty()),
+            token: None,
         })
     }
 
@@ -48,14 +51,19 @@ impl Identity {
         if let Some(roles) = &self.roles {
             metadata.insert(ROLES, roles.clone());
         }
+        if let Some(token) = &self.token {
+            metadata.insert("authorization", token.header());
+        }
     }
 }
 
 impl Client {
     /// Says with every call who makes it, and with which roles.
     ///
-    /// The gateway believes it: it listens on loopback only, and a proxy in front of it that
-    /// authenticates sets these headers itself.
+    /// A gateway without authentication believes it: it listens on loopback only. A gateway with
+    /// authentication takes the name and the roles from a certificate or a token
+    /// ([`Client::lazy_with`]) and refuses a call with these headers, unless it comes from a configured
+    /// proxy.
     ///
     /// # Errors
     /// A name or a role that is empty or not plain ASCII without blanks and commas.
@@ -64,7 +72,9 @@ impl Client {
         actor: &str,
         roles: impl IntoIterator<Item = R>,
     ) -> Result<Self, Error> {
+        let token = self.identity.token.take();
         self.identity = Identity::of(actor, roles)?;
+        self.identity.token = token;
         Ok(self)
     }
 }

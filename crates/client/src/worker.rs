@@ -46,9 +46,9 @@ pub use failure::{Category, TaskError, Usage};
 pub use handler::{Answer, Done};
 pub use task::Task;
 
-use crate::Error;
-use crate::client::endpoint;
+use crate::client::Gate;
 use crate::identity::Identity;
+use crate::{Error, Security};
 use handler::{Handlers, boxed};
 use session::Driver;
 
@@ -65,6 +65,7 @@ pub struct Worker {
     drain: Duration,
     tell: Arc<dyn Fn(&WorkerNews) + Send + Sync>,
     identity: Identity,
+    security: Security,
 }
 
 /// What a worker tells beside doing its work. It need not be acted upon.
@@ -112,6 +113,7 @@ impl Worker {
             drain: DRAIN,
             tell: Arc::new(|_| {}),
             identity: Identity::default(),
+            security: Security::default(),
         }
     }
 
@@ -123,6 +125,12 @@ impl Worker {
     pub fn acting_as(mut self, actor: &str) -> Result<Self, Error> {
         self.identity = Identity::of(actor, [""; 0])?;
         Ok(self)
+    }
+
+    /// Connects with certificates or a token.
+    pub fn security(mut self, security: &Security) -> Self {
+        self.security = security.clone();
+        self
     }
 
     /// Takes tasks of this role; may be said several times. A worker without a role takes only
@@ -236,8 +244,9 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::run`].
-    pub async fn serve(self) -> Result<(), Error> {
-        let channel = endpoint(&self.endpoint)?.connect_lazy();
+    pub async fn serve(mut self) -> Result<(), Error> {
+        let channel = Gate::new(&self.endpoint, &self.security)?.connect_lazy();
+        self.identity.token.clone_from(&self.security.token);
         Driver::new(channel, self).run().await
     }
 }

@@ -242,7 +242,8 @@ impl Subject for WireSubject {
     }
 }
 
-fn is_broken(status: &Status) -> bool {
+/// Whether the connection broke before an answer came.
+pub(crate) fn is_broken(status: &Status) -> bool {
     matches!(
         status.code(),
         Code::Unavailable | Code::Unknown | Code::Cancelled

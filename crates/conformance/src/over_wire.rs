@@ -1,12 +1,13 @@
 //! An adapter's own harness, through the wire: server, unix socket and remote provider between the case
 //! and the adapter.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use stateway_contract_kit::{Fault, Harness, Scene, Skip, Subject, Workload};
 use stateway_model::ExecutionId;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Capabilities, Provider, Table};
 use stateway_provider_remote::Config;
 use stateway_provider_server::{About, Listener, serve};
@@ -49,18 +50,35 @@ impl Harness for OverWire {
         });
         let config = Config::at(format!("unix:{}", socket.display()));
         let overlay = Some(table).filter(|table| *table != self.0.table());
-        let subject = WireSubject::fresh(config, overlay, Arc::default()).await?;
+        let failure = Failure::default();
+        let subject = WireSubject::fresh(config, overlay, Arc::clone(&failure)).await;
         Ok(Box::new(Served {
-            subject,
+            subject: unless_failed(&failure, subject)?,
+            failure,
             server,
             _folder: folder,
         }))
     }
 }
 
+/// Why Staging or a connect failed; none while both work.
+type Failure = Arc<Mutex<Option<String>>>;
+
+/// The result, unless the wire itself failed. A skipped case would hide that.
+///
+/// # Panics
+/// The wire failed. The case fails with this message.
+fn unless_failed<T>(failure: &Failure, result: Result<T, Skip>) -> Result<T, Skip> {
+    if let Some(failure) = lock(failure).take() {
+        panic!("{failure}");
+    }
+    result
+}
+
 /// A subject and the server that it is behind.
 struct Served {
     subject: WireSubject,
+    failure: Failure,
     server: JoinHandle<()>,
     _folder: TempDir,
 }
@@ -86,14 +104,14 @@ impl Subject for Served {
     }
 
     async fn stage(&self, scene: Scene) -> Result<ExecutionId, Skip> {
-        self.subject.stage(scene).await
+        unless_failed(&self.failure, self.subject.stage(scene).await)
     }
 
     async fn inject(&self, fault: Fault) -> Result<(), Skip> {
-        self.subject.inject(fault).await
+        unless_failed(&self.failure, self.subject.inject(fault).await)
     }
 
     async fn restart(&self) -> Result<Arc<dyn Provider>, Skip> {
-        self.subject.restart().await
+        unless_failed(&self.failure, self.subject.restart().await)
     }
 }

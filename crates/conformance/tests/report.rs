@@ -61,7 +61,7 @@ fn the_rules_of_the_wire_are_checked_too() {
         .block_on(WireHarness::connect(config))
         .expect("connected");
     let report = run(harness, "wire::", |_| {});
-    assert_eq!(report.counts(), (4, 0, 0), "{report:?}");
+    assert_eq!(report.counts(), (6, 0, 1), "{report:?}");
 }
 
 #[test]

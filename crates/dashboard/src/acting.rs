@@ -29,7 +29,7 @@ fn question(visitor: &Visitor, back: &str) -> Markup {
     html! {
         h2 #dialog-title { "Who are you?" }
         @if acting.fixed {
-            p { "The proxy in front of this gateway says who you are: " b { (acting.actor) } "." }
+            p { "You are signed in as " b { (acting.actor) } "." }
         } @else {
             p { "What you do here is recorded under this name. It is kept in this browser." }
             form method="post" action="/acting" {

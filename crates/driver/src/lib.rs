@@ -33,10 +33,23 @@
 //! evolves the stored events into a state, and [`resume`] returns everything that is open.
 //! The host never decides again about an old command.
 //!
+//! [`View`] is an execution as a host shows it, [`refusal_of`] how a host refuses a command.
+//!
 //! The crate has no IO, no clock and no randomness.
 
 mod handle;
+mod payload;
+mod refusal;
 mod step;
+mod summary;
+mod view;
 
 pub use handle::{apply, handle, leave, next_timer, open_keys, resume, timers};
+pub use payload::parse_payload;
+pub use refusal::refusal_of;
 pub use step::{Answer, EndedChild, Outcome, Step, TimerOrder};
+pub use summary::{MOST_PAGE_BYTES, again, detailed, summary};
+pub use view::{
+    Parent, PauseKind, QueueCause, TaskCoverage, UnknownCoverage, View, ViewOrigin,
+    revision_conflict,
+};

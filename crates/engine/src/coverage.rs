@@ -24,8 +24,6 @@ pub(crate) struct WorkerProfile {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Coverage {
     pub(crate) workers: Vec<WorkerProfile>,
-    /// Nothing is known: every task counts as served.
-    pub(crate) everyone: bool,
 }
 
 /// The newest coverage, shared.
@@ -58,17 +56,9 @@ impl WorkerProfile {
 }
 
 impl Coverage {
-    /// As if someone could take every task, for where nothing is known about workers.
-    pub(crate) fn everyone() -> Self {
-        Self {
-            workers: Vec::new(),
-            everyone: true,
-        }
-    }
-
     /// Whether a connected worker could take the task, now or when it has room.
     pub(crate) fn serves(&self, task: &Seeking, tenant: &str) -> bool {
-        self.everyone || self.workers.iter().any(|worker| worker.takes(task, tenant))
+        self.workers.iter().any(|worker| worker.takes(task, tenant))
     }
 
     /// The steps of an execution whose tasks no connected worker can take.
@@ -81,7 +71,7 @@ impl Coverage {
     /// How many workers are connected that a task could go to, in one line, and how many that lost
     /// their connection are expected to reconnect.
     pub(crate) fn words(&self, task: &Seeking, tenant: &str) -> String {
-        if self.everyone || task.http {
+        if task.http {
             return String::new();
         }
         let connected = self.connected(task);
@@ -162,7 +152,6 @@ mod tests {
     fn a_task_is_served_by_a_worker_with_its_role_skill_and_tenant() {
         let coverage = Coverage {
             workers: vec![worker("w", "", ""), worker("w", "s", "acme")],
-            everyone: false,
         };
         assert!(coverage.serves(&task("w", ""), "anyone"));
         assert!(coverage.serves(&task("w", "s"), "acme"));
@@ -179,7 +168,6 @@ mod tests {
         };
         let coverage = |workers: &[&WorkerProfile]| Coverage {
             workers: workers.iter().map(|able| (*able).clone()).collect(),
-            everyone: false,
         };
         let alone = coverage(&[&lost]);
         assert!(alone.serves(&task("w", ""), ""));
@@ -198,7 +186,6 @@ mod tests {
     fn the_line_names_role_skill_and_count() {
         let coverage = Coverage {
             workers: vec![worker("w", "", ""), worker("w", "", "")],
-            everyone: false,
         };
         assert_eq!(
             coverage.words(&task("x", ""), ""),

@@ -28,6 +28,7 @@ use crate::request::{
 };
 use crate::set_aside::SetAside;
 use crate::store::{Backend, SqliteFile};
+use crate::view::EngineView as _;
 use crate::worker::{Answer, Offer, WorkerSession};
 use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, Numbering, View};
 

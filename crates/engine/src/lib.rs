@@ -32,7 +32,6 @@ mod keeper;
 mod limits;
 mod news;
 mod numbering;
-mod payload;
 mod policy;
 mod reader;
 pub mod recording;
@@ -44,7 +43,7 @@ mod set_aside;
 pub mod simulation;
 mod sink;
 mod store;
-mod summary;
+
 mod view;
 mod worker;
 
@@ -63,7 +62,6 @@ pub use keeper::SinkStart;
 pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
 pub use news::{Change, Changes, News, Removed};
 pub use numbering::Numbering;
-pub use payload::parse_payload;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
@@ -72,7 +70,8 @@ pub use request::{
     RetryFrom, Scheduled, Start, Steer, StepRecord, Survey, SwitchTrigger, TaskLine, WorkerStatus,
 };
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
+pub use stateway_driver::parse_payload;
+pub use stateway_driver::{MOST_PAGE_BYTES, detailed, summary};
 pub use store::{SCHEMA_VERSION, StoreError};
-pub use summary::{MOST_PAGE_BYTES, detailed, summary};
 pub use view::{Parent, PauseKind, QueueCause, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

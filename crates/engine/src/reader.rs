@@ -22,7 +22,8 @@ use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
 };
 use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
-use crate::summary::again;
+use crate::view::EngineView as _;
+use stateway_driver::again;
 
 /// The most concurrent reads.
 const AT_ONCE: usize = 4;
@@ -141,7 +142,8 @@ impl Reader {
                     Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
                     Err(error) => Err(error.into()),
                     Ok(loaded) => {
-                        let view = View::of(&loaded.kept.origin, &loaded.state, coverage);
+                        let view =
+                            View::with_coverage(&loaded.kept.origin, &loaded.state, coverage);
                         finished.insert(&view);
                         Ok(view)
                     }
@@ -529,7 +531,11 @@ fn view(
     coverage: &Coverage,
 ) -> Result<View> {
     let loaded = load(store, kept, catalogue)?;
-    Ok(View::of(&loaded.kept.origin, &loaded.state, coverage))
+    Ok(View::with_coverage(
+        &loaded.kept.origin,
+        &loaded.state,
+        coverage,
+    ))
 }
 
 #[cfg(test)]

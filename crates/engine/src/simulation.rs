@@ -24,6 +24,7 @@ use crate::request::EventRecord;
 use crate::store::{
     Backend, FaultyBackend, MemoryDisk, OpenWork, Reading, Status, StoreFaults, load,
 };
+use crate::view::EngineView as _;
 use crate::{Config, View};
 
 pub use crate::bug::Bug;
@@ -107,7 +108,7 @@ impl Disk {
         };
         let loaded = load(&*reader, kept, &self.catalogue)?;
         let coverage = Coverage::default();
-        Ok(Some(View::of(
+        Ok(Some(View::with_coverage(
             &loaded.kept.origin,
             &loaded.state,
             &coverage,

@@ -1,12 +1,16 @@
-//! Who asks: the headers `x-stateway-actor` and `x-stateway-roles`.
+//! Who asks: the identity that the request has proved, or else the headers `x-stateway-actor` and
+//! `x-stateway-roles`.
 //!
-//! They are believed, because the gateway listens on loopback only and whoever stands in front of
-//! it authenticates: that proxy must set them itself and remove what came from outside. A header
-//! that came twice is refused, so that a proxy that adds instead of replacing is noticed.
+//! With authentication, the headers come from the gateway's own pages only: the front removes those
+//! of every request. Without it they are believed, because the gateway listens on loopback only and
+//! whoever stands in front of it authenticates: that proxy must set them itself and remove what came
+//! from outside. A header that came twice is refused, so that a proxy that adds instead of replacing
+//! is noticed.
 
 use std::sync::Arc;
 
-use axum::http::HeaderName;
+use axum::http::{Extensions, HeaderName};
+use stateway_identity::{Identity, LONGEST_ROLE, LONGEST_SUBJECT, MOST_ROLES, is_word};
 use stateway_provider_api::Call;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
@@ -17,9 +21,6 @@ const ACTOR: &str = "x-stateway-actor";
 const ROLES: &str = "x-stateway-roles";
 const ACTOR_HEADER: HeaderName = HeaderName::from_static(ACTOR);
 const ROLES_HEADER: HeaderName = HeaderName::from_static(ROLES);
-const LONGEST_ACTOR: usize = 128;
-const LONGEST_ROLE: usize = 64;
-const MOST_ROLES: usize = 64;
 
 /// Who asks, and the roles they have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +29,20 @@ pub(crate) struct Caller {
     pub(crate) roles: Arc<[Arc<str>]>,
 }
 
-/// Who asks, by the metadata of a call; nobody in particular when it does not say.
-pub(crate) fn of(metadata: &MetadataMap) -> Result<Caller, Status> {
+/// Who asks, by the identity of a request or the metadata of a call; nobody in particular when neither
+/// says.
+pub(crate) fn of(extensions: &Extensions, metadata: &MetadataMap) -> Result<Caller, Status> {
+    if let Some(identity) = extensions.get::<Arc<Identity>>() {
+        return Ok(Caller {
+            actor: identity.subject.clone(),
+            roles: identity.roles.clone(),
+        });
+    }
     let actor = match header(metadata, ACTOR_HEADER, ACTOR)? {
         None => Call::nobody(),
-        Some(name) if is_word(name, LONGEST_ACTOR) => name.into(),
+        Some(name) if is_word(name, LONGEST_SUBJECT) => name.into(),
         Some(_) => {
-            let rule = format!("1 to {LONGEST_ACTOR} printable ASCII characters without blanks");
+            let rule = format!("1 to {LONGEST_SUBJECT} printable ASCII characters without blanks");
             return Err(wrong(ACTOR, &rule));
         }
     };
@@ -77,10 +85,6 @@ fn header<'m>(
     text.map(Some).map_err(|_| wrong(name, "printable ASCII"))
 }
 
-fn is_word(text: &str, longest: usize) -> bool {
-    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
 fn wrong(header: &'static str, rule: &str) -> Status {
     Refusal::invalid(header, format!("the header `{header}` must be {rule}")).into()
 }
@@ -98,7 +102,7 @@ mod tests {
             let value = AsciiMetadataValue::try_from(*value).unwrap();
             metadata.append(*name, value);
         }
-        let caller = of(&metadata).ok()?;
+        let caller = of(&Extensions::new(), &metadata).ok()?;
         let roles = caller.roles.iter().map(ToString::to_string).collect();
         Some((caller.actor.to_string(), roles))
     }
@@ -106,6 +110,17 @@ mod tests {
     #[test]
     fn who_does_not_say_is_anonymous_and_has_no_role() {
         assert_eq!(sent(&[]), Some((ANONYMOUS.into(), vec![])));
+    }
+
+    #[test]
+    fn a_proved_identity_counts_and_no_header() {
+        let identity = Identity::new(stateway_identity::Method::Jwt, "ada", ["ops"], None).unwrap();
+        let mut extensions = Extensions::new();
+        extensions.insert(Arc::new(identity));
+        let mut metadata = MetadataMap::new();
+        metadata.insert(ACTOR, AsciiMetadataValue::from_static("eve"));
+        let caller = of(&extensions, &metadata).unwrap();
+        assert_eq!((&*caller.actor, caller.roles.len()), ("ada", 1));
     }
 
     #[test]
@@ -117,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_too_long_or_sent_twice_is_refused() {
-        let long = "a".repeat(LONGEST_ACTOR + 1);
+        let long = "a".repeat(LONGEST_SUBJECT + 1);
         let many = "a,".repeat(MOST_ROLES + 1);
         let cases: [&[(&'static str, &[u8])]; 7] = [
             &[(ACTOR, b"")],

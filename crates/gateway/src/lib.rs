@@ -5,6 +5,7 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod authentication;
 mod branch;
 mod caller;
 mod convert;
@@ -25,8 +26,9 @@ mod token;
 mod upstream;
 mod watch;
 
-pub use front::{Origin, OriginError};
+pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
+pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
 pub use server::{Gateway, MetricsPage, Pages, StartError};
-pub use settings::{Settings, UpstreamSettings, WatchSettings};
+pub use settings::{Settings, TlsSettings, UpstreamSettings, WatchSettings};
 pub use status::{DOMAIN, provider_error};

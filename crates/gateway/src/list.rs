@@ -70,9 +70,11 @@ impl Listing<'_> {
             })
     }
 
-    /// A provider that cannot list is asked only by name, and refuses.
+    /// A provider that cannot list is asked only by name, and refuses. One that has not described itself yet
+    /// may be able to.
     fn is_asked(&self, upstream: &Upstream) -> bool {
-        upstream.capabilities().list || matches!(self.parent, Parent::One(_))
+        let may_list = upstream.capabilities().list || upstream.describe().generation == 0;
+        may_list || matches!(self.parent, Parent::One(_))
     }
 
     /// The page at `position`. A listing of one provider fails as a whole when that one fails.

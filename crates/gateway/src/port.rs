@@ -2,30 +2,47 @@
 //! must not open stores or start engines first.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use crate::authentication::Authentication;
+use crate::front::Tls;
 use crate::server::StartError;
+use crate::settings::Settings;
 
 /// A port that this process listens on. Connections wait until [`Gateway::serve`](crate::Gateway::serve).
 #[derive(Debug)]
 pub struct Port {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) authentication: Option<Arc<Authentication>>,
 }
 
 impl Port {
-    /// Takes the port; 0 takes any free port.
+    /// Takes the port of the settings; 0 takes any free port. Reads the files that guard it.
     ///
     /// # Errors
-    /// The address is not loopback, or another process uses it.
-    pub async fn open(address: SocketAddr) -> Result<Self, StartError> {
-        if !address.ip().is_loopback() {
+    /// The address is not loopback and TLS or authentication is missing, another process uses it, or a
+    /// file cannot be used.
+    pub async fn open(settings: &Settings) -> Result<Self, StartError> {
+        let address = settings.listen;
+        let is_guarded = settings.tls.is_some() && settings.authentication.is_required();
+        if !address.ip().is_loopback() && !is_guarded {
             return Err(StartError::NotLoopback(address));
         }
+        let client_ca = settings.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
+        let authentication = Authentication::load(&settings.authentication, client_ca.is_some())?;
+        let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            tls: tls.map(Arc::new),
+            authentication: authentication.map(Arc::new),
+        })
     }
 }

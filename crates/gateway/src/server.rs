@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
+use crate::authentication::AuthenticationError;
 use crate::front::{
-    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, no_page,
+    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
 };
 use crate::port::Port;
 use crate::service::admin::Admin;
@@ -55,8 +56,8 @@ const WRITE_CHECK: Duration = Duration::from_millis(20);
 pub enum StartError {
     /// Whoever can reach an open port could steer every execution.
     #[error(
-        "refusing to listen on {0}: without transport security and authentication only loopback \
-         addresses are served"
+        "refusing to listen on {0}: without TLS and a method of authentication only loopback addresses \
+         are served"
     )]
     NotLoopback(SocketAddr),
     /// The address cannot be had.
@@ -67,6 +68,12 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The authentication cannot be used.
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -78,10 +85,19 @@ impl StartError {
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotLoopback(_) => {
-                "Listen on 127.0.0.1 or [::1], and put an authenticating proxy in front."
+                "Configure `cert` and `key` in [server.tls], and at least one of \
+                 [authentication.certificates], [authentication.jwt], [authentication.api_keys] and \
+                 [authentication.proxy]; or listen on 127.0.0.1 or [::1]."
             }
             Self::Bind { .. } => {
                 "Choose another address with --listen, or stop the process that uses it."
+            }
+            Self::Tls(_) => {
+                "Configure PEM files that this process can read: `server.tls.cert` with the \
+                 certificate chain, `server.tls.key` with its private key."
+            }
+            Self::Authentication(_) => {
+                "docs/security.md shows what each method of authentication needs."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -107,7 +123,7 @@ impl Gateway {
         settings: Settings,
         metrics: MetricsPage,
     ) -> Result<Self, StartError> {
-        let port = Port::open(settings.listen).await?;
+        let port = Port::open(&settings).await?;
         Ok(Self::on(port, &registry, settings, metrics))
     }
 
@@ -139,6 +155,12 @@ impl Gateway {
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.port.address
+    }
+
+    /// Whether clients must use TLS.
+    #[must_use]
+    pub const fn is_encrypted(&self) -> bool {
+        self.port.tls.is_some()
     }
 
     /// Serves until `shutdown` resolves, then lets calls and streams end.
@@ -174,16 +196,28 @@ impl Gateway {
         let services = Services::new(services);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
-        let pages = plain_pages(self.metrics.clone(), engines).merge(pages.unwrap_or_default());
+        let authentication = self.port.authentication.take();
+        let is_brief = authentication.is_some();
+        let pages =
+            plain_pages(self.metrics.clone(), engines, is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
-        let front = Front::new(services, Routes::from(pages.fallback(nowhere)), origins);
+        let pages = Routes::from(pages.fallback(nowhere));
+        let front = Front::new(services, pages, origins, authentication.clone());
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
-        let connections = Connections::new(front, self.limits(), stop.clone(), cut.clone());
+        if let Some(authentication) = authentication {
+            probes.spawn(authentication.keep_current(stop.clone()));
+        }
+        let tls = self.port.tls.take();
+        if let Some(tls) = &tls {
+            probes.spawn(tls.clone().keep_current(stop.clone()));
+        }
+        let limits = self.limits();
+        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -382,8 +416,18 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 }
 
 /// Pages for probes and scrapers.
-fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>) -> Router {
+///
+/// With authentication, `/healthz` is for callers without credentials and names no provider.
+fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>, is_brief: bool) -> Router {
+    let health = async move || {
+        let (status, mut text) = engines.page();
+        if is_brief {
+            let first = text.find('\n').map_or(text.len(), |end| end + 1);
+            text.truncate(first);
+        }
+        (status, text)
+    };
     Router::new()
-        .route("/healthz", get(async move || engines.page()))
+        .route("/healthz", get(health))
         .route("/metrics", get(async move || metrics()))
 }

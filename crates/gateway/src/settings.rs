@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use stateway_model::ProviderId;
 
+use crate::authentication::AuthenticationSettings;
 use crate::front::Origin;
 
 /// Settings of the gateway as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Where to listen. Loopback only, until transport security and authentication exist.
+    /// Where to listen. Loopback only, unless TLS and a method of authentication are configured.
     pub listen: SocketAddr,
     /// A call without a deadline of its own gets this one.
     pub default_deadline: Duration,
@@ -27,7 +29,11 @@ pub struct Settings {
     pub token_key: Option<[u8; 32]>,
     /// How long a page token may be used.
     pub token_lifetime: Duration,
-    /// Time in which a new connection must begin to speak HTTP.
+    /// TLS on the port. Without it HTTP is served without encryption.
+    pub tls: Option<TlsSettings>,
+    /// How callers prove who they are.
+    pub authentication: AuthenticationSettings,
+    /// Time in which a new connection must begin to speak HTTP, the TLS handshake included.
     pub handshake_timeout: Duration,
     /// Time after which a connection without open calls is closed.
     pub idle_timeout: Duration,
@@ -56,6 +62,8 @@ impl Default for Settings {
             drain: Duration::from_secs(10),
             token_key: None,
             token_lifetime: Duration::from_secs(24 * 3600),
+            tls: None,
+            authentication: AuthenticationSettings::default(),
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(5 * 60),
             allowed_origins: Vec::new(),
@@ -75,6 +83,36 @@ impl Settings {
         self.upstreams
             .get(provider)
             .unwrap_or(&self.default_upstream)
+    }
+}
+
+/// TLS on the port. The files are PEM and are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The certificate of the gateway, followed by the intermediate certificates.
+    pub cert: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// The authorities whose client certificates are accepted. Without a file no certificate is asked
+    /// for.
+    pub client_ca: Option<PathBuf>,
+    /// The maximum number of handshakes under way. Beyond it the oldest one is cut off.
+    pub max_handshakes: usize,
+    /// How often the files are checked for a change.
+    pub reload_interval: Duration,
+}
+
+impl TlsSettings {
+    /// TLS with this certificate and key.
+    #[must_use]
+    pub fn new(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self {
+            cert: cert.into(),
+            key: key.into(),
+            client_ca: None,
+            max_handshakes: 1024,
+            reload_interval: Duration::from_secs(5),
+        }
     }
 }
 

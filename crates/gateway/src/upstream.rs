@@ -13,14 +13,18 @@ mod slots;
 mod topic;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use stateway_model::{Execution, ProviderId};
+use futures::FutureExt;
+use stateway_model::{Execution, ProviderId, SubState};
 use stateway_provider_api::{
-    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry,
+    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry, classify,
 };
+
+use tokio::sync::Notify;
 
 pub(crate) use breaker::Position;
 pub(crate) use guard::{BREAKER_OPEN, CallError, Guarded, PROVIDER_BUSY};
@@ -52,6 +56,8 @@ pub(crate) struct Upstream {
     is_calm: AtomicBool,
     meter: Meter,
     report: Mutex<Report>,
+    /// Wakes what waits for the provider after an outage.
+    back: Notify,
 }
 
 impl Upstream {
@@ -74,6 +80,7 @@ impl Upstream {
                 is_calm: AtomicBool::new(true),
                 meter: Meter::new(&registration.id),
                 report: Mutex::new(Report::default()),
+                back: Notify::new(),
             };
             (registration.id.clone(), Arc::new(upstream))
         });
@@ -93,6 +100,14 @@ impl Upstream {
         let table = &self.describe().table;
         self.mapper
             .execution(table, observation, jiff::Timestamp::now())
+    }
+
+    /// The sub-state that the observation shows.
+    pub(crate) fn sub_state(&self, observation: &Observation) -> SubState {
+        let table = &self.describe().table;
+        classify(table, observation, jiff::Timestamp::now())
+            .execution
+            .sub_state
     }
 
     /// Why the observation shows what it shows.
@@ -137,6 +152,36 @@ impl Upstream {
     /// shows nothing about the provider when its time is over.
     fn fair_chance(&self) -> Duration {
         (self.settings.timeout / 2).min(self.settings.patience)
+    }
+
+    /// Waits until the provider notices by itself that it can be reached again. Then it is called again
+    /// immediately, also by the watches that wait for it.
+    async fn reconnected(&self) {
+        let reconnected = AssertUnwindSafe(self.provider.reconnected()).catch_unwind();
+        if reconnected.await.is_err() {
+            tracing::error!(provider = %self.id, "the adapter panicked");
+            std::future::pending::<()>().await;
+        }
+        self.change_breakers(Breakers::reconnected);
+        self.back.notify_waiters();
+    }
+
+    /// Returns when the provider is reachable again after an outage.
+    pub(crate) async fn back(&self) {
+        self.back.notified().await;
+    }
+
+    fn change_breakers(&self, change: impl FnOnce(&mut Breakers)) {
+        let mut breakers = self.breakers();
+        let before = breakers.position();
+        change(&mut breakers);
+        let after = breakers.position();
+        self.is_calm.store(breakers.is_calm(), Ordering::Release);
+        drop(breakers);
+        if before != after {
+            self.meter.breaker(after);
+            tracing::warn!(provider = %self.id, ?before, ?after, "breaker moved");
+        }
     }
 
     fn breakers(&self) -> MutexGuard<'_, Breakers> {

@@ -131,6 +131,10 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
         seen.into_iter().map(|seen| self.shown(seen)).collect()
     }
 
+    async fn reconnected(&self) {
+        self.provider.reconnected().await;
+    }
+
     async fn list(&self, call: &Call, mut request: ListRequest) -> Result<ListPage> {
         let can = self.check(Verb::List)?;
         if !can.list_hints {
@@ -146,7 +150,13 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
 
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         self.check(Verb::Count)?;
-        self.provider.count(call).await
+        let mut counts = self.provider.count(call).await?;
+        for count in &mut counts {
+            // As in lists: without its steps an execution may show another state.
+            let example = count.example.clone();
+            count.example = strip::observation(example, &self.allowed);
+        }
+        Ok(counts)
     }
 
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {

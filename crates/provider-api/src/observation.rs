@@ -124,7 +124,7 @@ pub enum ObservedDefinition {
 }
 
 /// The engine's word and what qualifies it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct NativeState {
     /// The word, verbatim.
     pub state: String,

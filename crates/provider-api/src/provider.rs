@@ -121,6 +121,16 @@ pub trait Provider: Send + Sync + 'static {
     /// - No payloads.
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>>;
 
+    /// Returns when an engine that could not be reached can be reached again. For adapters that notice this
+    /// by themselves; the default never returns.
+    ///
+    /// - The gateway waits for it beside its health checks. It then calls the provider immediately, instead
+    ///   of at the end of the pause that follows an outage.
+    /// - Dropping the future is harmless, and the next one continues.
+    async fn reconnected(&self) {
+        std::future::pending::<()>().await;
+    }
+
     /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].
     ///
     /// - Following `next` to its end shows every execution that existed all the while, once.
@@ -132,11 +142,12 @@ pub trait Provider: Send + Sync + 'static {
         Err(Error::unsupported(Verb::List))
     }
 
-    /// Counts all executions by the sub-state they show. Requires [`Capabilities::count`].
+    /// Counts all executions, in groups that show the same sub-state. Requires [`Capabilities::count`].
     ///
-    /// - As the provider's table has it: the counts agree with what a list of everything shows.
-    /// - A sub-state that is left out is shown by none.
-    /// - Bounded: a provider that stops counting somewhere says so.
+    /// - A group has an example, from which the gateway computes the sub-state by the table.
+    /// - Each execution is in one group: the counts agree with what a list of everything shows. Two groups
+    ///   may show the same sub-state.
+    /// - Bounded: at most 1,000 groups, and a provider that stops counting somewhere reports `at_least`.
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         let _ = call;
         Err(Error::unsupported(Verb::Count))

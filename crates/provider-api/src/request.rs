@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stateway_model::{Event, ExecutionId, Labels, Payload, SubState};
+use stateway_model::{Event, ExecutionId, Labels, Payload};
 
 use crate::filter::Hints;
-use crate::{Capabilities, Error, ErrorKind, Observation, RequestId, Result, Verb, nearest};
+use crate::{
+    Capabilities, Error, ErrorKind, NativeState, Observation, RequestId, Result, Verb, nearest,
+};
 
 /// How much of an execution is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,15 +154,42 @@ pub struct ListRequest {
     pub cursor: Option<String>,
 }
 
-/// How many executions show a sub-state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many executions show the same sub-state. Like everything else a provider reports, a count is
+/// evidence: the sub-state follows from the example and the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// Which one.
-    pub sub_state: SubState,
+    /// An observation that stands for each of these executions: everything that decides about the
+    /// sub-state. Its id is not read.
+    pub example: Observation,
     /// How many.
     pub count: u64,
     /// There are more; counting stopped here.
     pub at_least: bool,
+}
+
+impl Count {
+    /// So many executions that show what this example shows.
+    #[must_use]
+    pub const fn of(example: Observation, count: u64) -> Self {
+        Self {
+            example,
+            count,
+            at_least: false,
+        }
+    }
+
+    /// So many executions in a native state that the table maps without further evidence.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn in_state(native: NativeState, count: u64) -> Self {
+        let id = ExecutionId::new(Self::EXAMPLE).expect("the constant is a good id");
+        Self::of(Observation::new(id, native), count)
+    }
+
+    /// The id of an example that has none of its own.
+    pub const EXAMPLE: &'static str = "example";
 }
 
 /// A page of executions. It may be empty and still not be the last.

@@ -14,10 +14,8 @@ mod line;
 mod log;
 mod policy;
 mod provider;
-mod qualifier;
 mod reach;
 mod request;
-mod response;
 mod watch;
 
 pub use capability::CAPABILITIES;
@@ -27,4 +25,4 @@ pub use line::Disturb;
 pub use policy::{Amount, PolicyCondition, PolicyField, Rule, Rules};
 pub use provider::BuiltinProvider;
 pub use reach::{From, Http, Webhook};
-pub use response::observation;
+pub use stateway_hosted::observation;

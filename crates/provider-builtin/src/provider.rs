@@ -11,17 +11,17 @@ use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
     Approvals, Call, CancelRequest, Count, Description, ErrorKind, EventLog, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
-    Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
-    SignalRequest, StartRequest, Store, Table, Triggers, Verb, View, WatchScope, WatchStream,
-    Workers,
+    HistoryRequest, ListPage, ListRequest, NativeState, Observation, PauseRequest,
+    PortableDefinitions, Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartRequest, Store, Table, Triggers, Verb, View, WatchScope,
+    WatchStream, Workers,
 };
 
 use crate::line::{Disturb, Line};
 use crate::reach::Reach;
 use crate::request::{self, MAX_PAGE, data, key};
-use crate::response::{id_of, observation};
 use crate::{CAPABILITIES, Config, ConfigError, history, watch};
+use stateway_hosted::{id_of, observation};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
@@ -213,10 +213,11 @@ impl Provider for BuiltinProvider {
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         let asked = self.engine.showing(MOST_COUNTED);
         let counts = self.line.carry(call, Verb::Count, asked).await?;
-        let counts = counts.into_iter().map(|(sub_state, count)| Count {
-            sub_state,
-            count,
-            at_least: count >= u64::from(MOST_COUNTED),
+        let counts = counts.into_iter().map(|(sub_state, count)| {
+            let mut counted = Count::in_state(NativeState::new(sub_state.as_str()), count);
+            counted.example.reported = Some((sub_state, None));
+            counted.at_least = count >= u64::from(MOST_COUNTED);
+            counted
         });
         Ok(counts.collect())
     }

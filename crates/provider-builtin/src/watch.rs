@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::error::refused;
 use crate::line::Line;
-use crate::response::{id_of, observation, version};
+use stateway_hosted::{id_of, observation, version};
 
 /// Executions per page while the present set is read.
 const PAGE: usize = 200;

@@ -1,5 +1,6 @@
 //! The adapter: each verb is translate, ask the upstream, translate.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -178,20 +179,14 @@ impl Provider for MemoryProvider {
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         self.reach(call, Verb::Count).await?;
         Ok(self.upstream.with(|store, now| {
-            let mut counts: Vec<Count> = Vec::new();
+            let mut groups: BTreeMap<_, Count> = BTreeMap::new();
             for (_, record) in store.before(None, now) {
                 let seen = observation(record, View::Basic);
                 let sub_state = classify(self.table(), &seen, now).execution.sub_state;
-                match counts.iter_mut().find(|count| count.sub_state == sub_state) {
-                    Some(count) => count.count += 1,
-                    None => counts.push(Count {
-                        sub_state,
-                        count: 1,
-                        at_least: false,
-                    }),
-                }
+                let group = groups.entry((seen.native.clone(), sub_state));
+                group.or_insert_with(|| Count::of(seen, 0)).count += 1;
             }
-            counts
+            groups.into_values().collect()
         }))
     }
 

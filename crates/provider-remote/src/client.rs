@@ -4,17 +4,19 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_wire::MAX_MESSAGE_BYTES;
 use stateway_wire::v1::identity_client::IdentityClient;
 use stateway_wire::v1::provider_client::ProviderClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
@@ -33,15 +35,22 @@ const KEEP_ALIVE_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Client {
     channel: Channel,
     is_closed: Arc<AtomicBool>,
+    closed: Arc<Notify>,
+    /// What the first call that failed with the connection reported.
+    why_closed: Arc<Mutex<Option<String>>>,
 }
 
 impl Client {
-    /// Speaks gRPC over this line.
-    pub(crate) async fn over(line: Box<dyn Line>) -> Result<Self, tonic::transport::Error> {
+    /// Speaks gRPC over this line. `closed` is woken when the connection can no longer be used.
+    pub(crate) async fn over(
+        line: Box<dyn Line>,
+        closed: Arc<Notify>,
+    ) -> Result<Self, tonic::transport::Error> {
         let is_closed = Arc::new(AtomicBool::new(false));
         let guarded = Guarded {
             line,
             is_closed: Arc::clone(&is_closed),
+            closed: Arc::clone(&closed),
         };
         let mut line = Some(guarded);
         // The channel would connect again by itself; then nobody would describe the new process.
@@ -56,7 +65,12 @@ impl Client {
             .keep_alive_while_idle(true)
             .connect_with_connector(once)
             .await?;
-        Ok(Self { channel, is_closed })
+        Ok(Self {
+            channel,
+            is_closed,
+            closed,
+            why_closed: Arc::default(),
+        })
     }
 
     /// The error of a call over this connection. After a failure of the connection itself no further call
@@ -64,7 +78,11 @@ impl Client {
     pub(crate) fn failed(&self, status: &Status, verb: Verb) -> Error {
         let error = of_status(status, verb);
         if status.source().is_some() && error.kind == ErrorKind::Unavailable {
+            let mut why = lock(&self.why_closed);
+            why.get_or_insert_with(|| error.message.clone());
+            drop(why);
             self.is_closed.store(true, Ordering::Release);
+            self.closed.notify_one();
         }
         error
     }
@@ -72,6 +90,12 @@ impl Client {
     /// Whether the connection broke, or takes no further calls.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Why the connection was closed, as far as a call noticed.
+    pub(crate) fn why_closed(&self) -> String {
+        let why = lock(&self.why_closed).clone();
+        why.unwrap_or_else(|| "the provider closed the connection".to_owned())
     }
 
     /// Whether both are the same connection.
@@ -96,18 +120,20 @@ impl Client {
 /// The configuration cannot be used, or the provider cannot be reached.
 pub async fn channel(config: &Config) -> Result<Channel, Box<dyn StdError + Send + Sync>> {
     let line = Dialer::new(config)?.dial().await?;
-    Ok(Client::over(line).await?.channel)
+    Ok(Client::over(line, Arc::default()).await?.channel)
 }
 
 /// A line that tells when it is dropped: the transport drops it when the connection breaks.
 struct Guarded {
     line: Box<dyn Line>,
     is_closed: Arc<AtomicBool>,
+    closed: Arc<Notify>,
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::Release);
+        self.closed.notify_one();
     }
 }
 

@@ -1,15 +1,20 @@
 //! Connects to the provider on demand, and keeps its description current.
 //!
-//! There is no task in the background: a call that finds no connection makes one, and the health checks of
-//! the gateway are such calls. So a provider may start before or after the gateway, and leave at any time.
+//! A call that finds no connection makes one, and the health checks of the gateway are such calls. So a
+//! provider may start before or after the gateway, and leave at any time. After a failed connect the gateway
+//! waits in [`reconnected`](Connection::reconnected), which tries again until the provider is back.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use stateway_model::ProviderId;
 use stateway_provider_api::adapter::lock;
-use stateway_provider_api::{Call, Capabilities, Description, Error, Result, Table, Verb};
+use stateway_provider_api::{
+    Call, Capabilities, Description, Error, ErrorKind, Result, Table, Verb,
+};
 use stateway_wire::v1;
+use tokio::sync::Notify;
+use tonic::Request;
 
 use crate::address::Dialer;
 use crate::client::Client;
@@ -20,6 +25,11 @@ use crate::violation::Violations;
 
 /// How long one connect and the description of the provider may take.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// A connection that is lost within this time was hardly one.
+const SHORT_LIFE: Duration = Duration::from_millis(20);
+/// So many of them in a row are accepted before the next connect waits.
+const SHORT_LIVES: u32 = 3;
 
 /// The connection to one provider.
 pub(crate) struct Connection {
@@ -32,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) budget: Mutex<Budget>,
     /// One connect at a time.
     connecting: tokio::sync::Mutex<()>,
+    /// Wakes `reconnected` after a connect, and when a connection is lost.
+    changed: Arc<Notify>,
 }
 
 struct State {
@@ -39,6 +51,43 @@ struct State {
     known: Option<Known>,
     client: Option<Client>,
     failure: Option<Failure>,
+    /// A connection was made that `reconnected` has not reported yet.
+    has_connected: bool,
+    connected_at: Option<Instant>,
+    /// How many connections in a row were lost soon after they were made.
+    short_lived: u32,
+}
+
+impl State {
+    /// Takes note of a lost connection. A provider that closes one connection after the other is not
+    /// connected without end.
+    fn note_lost(&mut self, now: Instant) {
+        let lived = self
+            .connected_at
+            .map(|at| now.saturating_duration_since(at));
+        self.short_lived = if lived.is_some_and(|lived| lived < SHORT_LIFE) {
+            self.short_lived.saturating_add(1)
+        } else {
+            0
+        };
+        if self.short_lived > SHORT_LIVES {
+            let message = "the provider closes its connections as soon as they are made";
+            self.failure = Some(Failure {
+                error: Error::new(ErrorKind::Unavailable, Verb::Health, message),
+                in_a_row: self.short_lived,
+                not_before: now + pause(self.short_lived - SHORT_LIVES),
+            });
+        }
+    }
+
+    /// When to connect again; none while a connection lives or none was ever wanted.
+    fn reconnect_at(&self) -> Option<Instant> {
+        match (&self.failure, &self.client) {
+            (Some(failure), _) => Some(failure.not_before),
+            (None, Some(client)) if client.is_closed() => Some(Instant::now()),
+            (None, _) => None,
+        }
+    }
 }
 
 /// What the provider reported last, and the result of checking it, so that the same report is not checked
@@ -65,6 +114,9 @@ impl Connection {
                 known: None,
                 client: None,
                 failure: None,
+                has_connected: false,
+                connected_at: None,
+                short_lived: 0,
             }),
             id,
             dialer,
@@ -72,6 +124,7 @@ impl Connection {
             violations: Violations::default(),
             budget: Mutex::new(Budget::new(Instant::now())),
             connecting: tokio::sync::Mutex::new(()),
+            changed: Arc::default(),
         }
     }
 
@@ -101,11 +154,11 @@ impl Connection {
     }
 
     /// A connection whose provider has described itself and offers the verb.
-    pub(crate) async fn client(&self, call: &Call, verb: Verb) -> Result<Client> {
+    pub(crate) async fn client(self: &Arc<Self>, call: &Call, verb: Verb) -> Result<Client> {
         let client = match self.live() {
             Some(client) => client,
             None => {
-                let connected = tokio::time::timeout_at(call.deadline.into(), self.connect());
+                let connected = tokio::time::timeout_at(call.deadline.into(), self.connected());
                 let connected = connected.await.map_err(|_| timed_out(verb))?;
                 connected.map_err(|mut error| {
                     error.verb = verb;
@@ -123,15 +176,56 @@ impl Connection {
         state.client.clone().filter(|client| !client.is_closed())
     }
 
+    /// Returns when a provider whose connection was lost, or that could not be reached, is connected again.
+    /// It may have been restarted with other capabilities, so it is not left to the next call to notice.
+    pub(crate) async fn reconnected(self: &Arc<Self>) {
+        loop {
+            let reconnect_at = {
+                let mut state = lock(&self.state);
+                // Whoever connected: a caller may have done so while nobody waited here.
+                if std::mem::take(&mut state.has_connected) {
+                    return;
+                }
+                state.reconnect_at()
+            };
+            match reconnect_at {
+                Some(at) => {
+                    tokio::time::sleep_until(at.into()).await;
+                    // The next round sees how it ended.
+                    self.connected().await.ok();
+                }
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// Connects. A connect continues when its caller gives up, for at most [`CONNECT`]: a caller in a hurry
+    /// neither hides a failure nor keeps a slow provider from ever being connected.
+    async fn connected(self: &Arc<Self>) -> Result<Client> {
+        let this = Arc::clone(self);
+        let connecting = tokio::spawn(async move { this.connect().await });
+        connecting.await.unwrap_or_else(|lost| {
+            let message = format!("the connect was cut off: {lost}");
+            Err(Error::new(ErrorKind::Internal, Verb::Health, message))
+        })
+    }
+
     async fn connect(&self) -> Result<Client> {
         let _one_at_a_time = self.connecting.lock().await;
         if let Some(client) = self.live() {
             return Ok(client);
         }
-        if let Some(failure) = &lock(&self.state).failure
-            && Instant::now() < failure.not_before
         {
-            return Err(failure.error.clone());
+            let mut state = lock(&self.state);
+            if let Some(lost) = state.client.take() {
+                tracing::warn!(provider = %self.id, "connection lost: {}", lost.why_closed());
+                state.note_lost(Instant::now());
+            }
+            let pausing = state.failure.as_ref();
+            let pausing = pausing.filter(|failure| Instant::now() < failure.not_before);
+            if let Some(failure) = pausing {
+                return Err(failure.error.clone());
+            }
         }
         let connected = tokio::time::timeout(CONNECT, self.open()).await;
         let connected = connected.unwrap_or_else(|_| Err(timed_out(Verb::Health)));
@@ -140,6 +234,12 @@ impl Connection {
                 let mut state = lock(&self.state);
                 state.client = Some(client.clone());
                 state.failure = None;
+                state.has_connected = true;
+                state.connected_at = Some(Instant::now());
+                self.changed.notify_one();
+                let (id, one) = (&self.id, &known.described);
+                let (name, version, instance) = (&one.name, &one.version, &one.instance_id);
+                tracing::info!(provider = %id, name, version, instance, "connected");
                 self.publish(state, known);
                 Ok(client)
             }
@@ -150,14 +250,15 @@ impl Connection {
     async fn open(&self) -> Result<(Client, Known)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
-        let client = Client::over(line).await;
+        let client = Client::over(line, Arc::clone(&self.changed)).await;
         let client = client.map_err(|error| unreachable(Verb::Health, &error))?;
         let known = self.ask(&client).await?;
         Ok((client, known))
     }
 
     async fn ask(&self, client: &Client) -> Result<Known> {
-        let request = description::request(&self.id);
+        let mut request = Request::new(description::request(&self.id));
+        request.set_timeout(CONNECT);
         let response = client.identity().describe(request).await;
         let response = response.map_err(|status| client.failed(&status, Verb::Health))?;
         let response = response.into_inner();
@@ -186,8 +287,9 @@ impl Connection {
                 }
                 Ok(())
             }
-            // A provider that broke a rule is not called until it describes itself well.
-            Err(error) if is_current && !error.kind.is_outage() => {
+            // A provider that broke a rule is not called until it describes itself well. One that could not
+            // describe itself this time is as good as its last description.
+            Err(error) if is_current && description::is_refused(&error) => {
                 state.client = None;
                 drop(state);
                 Err(self.note(error))
@@ -208,6 +310,7 @@ impl Connection {
             not_before: Instant::now() + pause(in_a_row),
         });
         drop(state);
+        self.changed.notify_one();
         if is_new {
             let provider = &self.id;
             tracing::warn!(%provider, reason = error.reason(), "not connected: {}", error.message);
@@ -218,8 +321,9 @@ impl Connection {
     /// Makes a description take effect.
     fn publish(&self, mut state: MutexGuard<'_, State>, known: Known) {
         let described = known.described.clone();
-        let before = state.known.replace(known);
-        if before.is_some_and(|before| before.described == described) {
+        let known_before = state.known.replace(known);
+        let known_before = known_before.map(|before| before.described);
+        if known_before.as_ref() == Some(&described) {
             return;
         }
         let before = Arc::clone(&state.description);
@@ -227,17 +331,17 @@ impl Connection {
         state.description = before.succeeded_by(capabilities, table);
         let after = Arc::clone(&state.description);
         drop(state);
-        report(&self.id, &described, &before, &after);
+        let unknown_before = known_before.map(|before| before.unknown);
+        if unknown_before.unwrap_or_default() != described.unknown && !described.unknown.is_empty()
+        {
+            tracing::warn!(provider = %self.id, "{}", described.remark());
+        }
+        report(&self.id, &before, &after);
     }
 }
 
-/// Logs who the provider is now, and what has changed.
-fn report(id: &ProviderId, described: &Described, before: &Description, after: &Description) {
-    let (name, version, instance) = (&described.name, &described.version, &described.instance_id);
-    tracing::info!(provider = %id, name, version, instance, "provider connected");
-    if !described.unknown.is_empty() {
-        tracing::warn!(provider = %id, "{}", described.remark());
-    }
+/// Logs what has changed.
+fn report(id: &ProviderId, before: &Description, after: &Description) {
     if before.generation == 0 {
         return;
     }

@@ -6,6 +6,14 @@ use stateway_model::{ProviderId, Reason};
 use stateway_provider_api::{Capabilities, Error, ErrorKind, Table, Verb};
 use stateway_wire::{CAPABILITIES, CONTRACT_VERSION, MAX_TABLE_BYTES, capabilities, v1};
 
+/// The reason of a provider that speaks no version of this gateway.
+const MISMATCH: &str = "PROVIDER_CONTRACT_MISMATCH";
+/// The reason of a state table that breaks a rule.
+const TABLE_INVALID: &str = "PROVIDER_TABLE_INVALID";
+/// The reason of a description that breaks another rule.
+const INVALID: &str = "PROVIDER_DESCRIPTION_INVALID";
+/// The version of the format of state tables.
+const TABLE_VERSION: i32 = 1;
 /// The most names of capabilities that are read.
 const MAX_CAPABILITIES: usize = 256;
 /// The most bytes of a name or a version.
@@ -24,6 +32,7 @@ pub(crate) fn request(id: &ProviderId) -> v1::DescribeRequest {
         reasons: Reason::ALL.iter().map(ToString::to_string).collect(),
         provider_id: id.to_string(),
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
+        max_table_version: TABLE_VERSION,
     }
 }
 
@@ -72,7 +81,8 @@ pub(crate) fn read(
         check_length("capabilities", name, 1, MAX_NAME_BYTES)?;
     }
     let (mut capabilities, unknown) = capabilities(&response.capabilities);
-    // The provider counts sub-states by its own table: such counts would differ from what lists show.
+    // The provider groups what it counts by its own table: with other rows an example need not stand for
+    // its whole group.
     if overlay.is_some() {
         capabilities.count = false;
     }
@@ -86,11 +96,18 @@ pub(crate) fn read(
     })
 }
 
+/// Whether a description was read and refused, or does not exist: the provider breaks the contract as long
+/// as it describes itself like this.
+pub(crate) fn is_refused(error: &Error) -> bool {
+    let reasons = [MISMATCH, TABLE_INVALID, INVALID];
+    reasons.contains(&error.reason()) || error.kind == ErrorKind::Unsupported
+}
+
 fn check_range(response: &v1::DescribeResponse) -> Result<(), Error> {
     let (min, max) = (response.min_contract_version, response.max_contract_version);
     let refused = |message: String| {
         let error = Error::new(ErrorKind::Malformed, Verb::Health, message);
-        error.with_reason("PROVIDER_CONTRACT_MISMATCH")
+        error.with_reason(MISMATCH)
     };
     if min < 1 || max < min {
         let message = format!(
@@ -121,8 +138,7 @@ fn check_length(field: &str, text: &str, least: usize, most: usize) -> Result<()
 fn table(text: &str, overlay: Option<&Table>) -> Result<Arc<Table>, Error> {
     let refused = |message: String| {
         let message = format!("the state table of the provider is refused: {message}");
-        Error::new(ErrorKind::Malformed, Verb::Health, message)
-            .with_reason("PROVIDER_TABLE_INVALID")
+        Error::new(ErrorKind::Malformed, Verb::Health, message).with_reason(TABLE_INVALID)
     };
     if text.len() > MAX_TABLE_BYTES {
         return Err(refused("it is larger than 256 KiB".to_owned()));
@@ -141,8 +157,7 @@ fn table(text: &str, overlay: Option<&Table>) -> Result<Arc<Table>, Error> {
 
 fn invalid(message: &str) -> Error {
     let message = format!("the description of the provider is refused: {message}");
-    Error::new(ErrorKind::Malformed, Verb::Health, message)
-        .with_reason("PROVIDER_DESCRIPTION_INVALID")
+    Error::new(ErrorKind::Malformed, Verb::Health, message).with_reason(INVALID)
 }
 
 #[cfg(test)]
@@ -205,6 +220,23 @@ mod tests {
         assert!(message.contains("does not fit"), "{message}");
         let (reason, _) = refusal(|one| one.state_table = "x".repeat(MAX_TABLE_BYTES + 1));
         assert_eq!(reason, "PROVIDER_TABLE_INVALID");
+    }
+
+    #[test]
+    fn only_a_description_that_was_refused_ends_calls() {
+        let mut response = good();
+        response.state_table.clear();
+        assert!(is_refused(&read(response, None).unwrap_err()));
+        assert!(is_refused(&Error::unsupported(Verb::Health)));
+        for kind in [
+            ErrorKind::Throttled,
+            ErrorKind::Conflict,
+            ErrorKind::Internal,
+            ErrorKind::Malformed,
+            ErrorKind::Unavailable,
+        ] {
+            assert!(!is_refused(&Error::new(kind, Verb::Health, "not now")));
+        }
     }
 
     #[test]

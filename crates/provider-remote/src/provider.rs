@@ -21,7 +21,7 @@ use tonic::{Request, Response, Status};
 
 use crate::address::Dialer;
 use crate::connection::Connection;
-use crate::error::{malformed, timed_out};
+use crate::error::{TOO_LARGE, malformed, timed_out};
 use crate::pace::Budget;
 use crate::request::with_deadline;
 use crate::watch::HEARTBEAT;
@@ -90,7 +90,10 @@ impl RemoteProvider {
         let answer = tokio::time::timeout_at(call.deadline.into(), answer).await;
         let answer = answer.map_err(|_| timed_out(verb))?;
         let answer = answer.map_err(|status| client.failed(&status, verb));
-        Ok(self.noted(answer)?.into_inner())
+        // A page that is too large is asked for again with fewer rows.
+        let is_page = matches!(verb, Verb::Observe | Verb::List | Verb::History);
+        let answer = if is_page { answer } else { self.noted(answer) };
+        answer.map(Response::into_inner)
     }
 
     /// Takes note if the provider broke the contract.
@@ -106,6 +109,18 @@ macro_rules! ask {
             client.$method(request).await
         })
     };
+}
+
+/// Whether a page was too large and can be asked for again with half of its rows.
+fn smaller<T>(page: &Result<T>, size: &mut u32) -> bool {
+    let is_too_large = page
+        .as_ref()
+        .is_err_and(|error| error.reason() == TOO_LARGE);
+    let is_smaller = is_too_large && *size > 1;
+    if is_smaller {
+        *size /= 2;
+    }
+    is_smaller
 }
 
 fn read<T>(verb: Verb, read: std::result::Result<T, Misfit>) -> Result<T> {
@@ -126,6 +141,10 @@ impl Provider for RemoteProvider {
         };
         let health = ask!(self, call, Verb::Health, check_health, message).await?;
         Ok(response::health(&health, self.connection.remark()))
+    }
+
+    async fn reconnected(&self) {
+        self.connection.reconnected().await;
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
@@ -152,29 +171,48 @@ impl Provider for RemoteProvider {
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
         let mut results = Vec::with_capacity(ids.len());
-        for ids in ids.chunks(MAX_OBSERVED) {
+        let (mut left, mut most) = (ids, MAX_OBSERVED);
+        while !left.is_empty() {
+            let (ids, rest) = left.split_at(left.len().min(most));
             let message = v1::ObserveExecutionsRequest {
                 context: Some(convert::context(call)),
                 ids: ids.iter().map(ToString::to_string).collect(),
             };
             let answer = ask!(self, call, Verb::Observe, observe_executions, message).await;
-            results.extend(match answer {
+            match answer {
                 Ok(response) => {
                     let observed = response::observed(ids, response);
-                    observed.into_iter().map(|one| self.noted(one)).collect()
+                    results.extend(observed.into_iter().map(|one| self.noted(one)));
                 }
-                Err(error) => response::all_failed(ids, &error),
-            });
+                Err(error) if error.reason() == TOO_LARGE && ids.len() > 1 => {
+                    most = ids.len() / 2;
+                    continue;
+                }
+                Err(error) => {
+                    self.connection.blame(&error);
+                    results.extend(response::all_failed(ids, &error));
+                }
+            }
+            left = rest;
         }
         results
     }
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
         let verb = Verb::List;
-        let size = request.page_size;
+        let mut size = request.page_size;
         let table = Arc::clone(&self.describe().table);
         let message = request::list(call, request, &table, self.connection.id())?;
-        let page = ask!(self, call, verb, list_executions, message).await?;
+        let page = loop {
+            let message = v1::ListExecutionsRequest {
+                page_size: request::page_size(size),
+                ..message.clone()
+            };
+            let page = ask!(self, call, verb, list_executions, message).await;
+            if !smaller(&page, &mut size) {
+                break self.noted(page)?;
+            }
+        };
         self.noted(read(verb, convert::read_list_page(page, size)))
     }
 
@@ -183,16 +221,25 @@ impl Provider for RemoteProvider {
             context: Some(convert::context(call)),
         };
         let counts = ask!(self, call, Verb::Count, count_executions, message).await?;
-        self.noted(read(Verb::Count, convert::read_counts(&counts)))
+        self.noted(read(Verb::Count, convert::read_counts(counts)))
     }
 
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
         let verb = Verb::History;
         request.order.check(&self.capabilities(), verb)?;
-        let size = request.page_size;
+        let mut size = request.page_size;
         request.cursor = Some(request::cursor(verb, request.cursor)?);
         let message = convert::history_request(call, request);
-        let page = ask!(self, call, verb, list_events, message).await?;
+        let page = loop {
+            let message = v1::ListEventsRequest {
+                page_size: request::page_size(size),
+                ..message.clone()
+            };
+            let page = ask!(self, call, verb, list_events, message).await;
+            if !smaller(&page, &mut size) {
+                break self.noted(page)?;
+            }
+        };
         self.noted(read(verb, convert::read_history_page(page, size)))
     }
 
@@ -258,7 +305,7 @@ impl Provider for RemoteProvider {
         let verb = Verb::Definitions;
         let message = v1::ListDefinitionsRequest {
             context: Some(convert::context(call)),
-            page_size: i32::try_from(request.page_size).unwrap_or(i32::MAX),
+            page_size: request::page_size(request.page_size),
             cursor: request::cursor(verb, request.cursor)?,
         };
         let page = ask!(self, call, verb, list_definitions, message).await?;

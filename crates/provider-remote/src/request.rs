@@ -24,6 +24,11 @@ pub(crate) fn cursor(verb: Verb, cursor: Option<String>) -> Result<String> {
     }
 }
 
+/// The size of a page for the wire.
+pub(crate) fn page_size(size: u32) -> i32 {
+    i32::try_from(size).unwrap_or(i32::MAX)
+}
+
 pub(crate) fn list(
     call: &Call,
     request: ListRequest,
@@ -32,7 +37,7 @@ pub(crate) fn list(
 ) -> Result<v1::ListExecutionsRequest> {
     Ok(v1::ListExecutionsRequest {
         context: Some(convert::context(call)),
-        page_size: i32::try_from(request.page_size).unwrap_or(i32::MAX),
+        page_size: page_size(request.page_size),
         hints: Some(convert::hints(&request.hints, table, id)),
         cursor: cursor(Verb::List, request.cursor)?,
     })

@@ -4,8 +4,10 @@ use std::sync::Mutex;
 
 use jiff::{Timestamp, Unit};
 use stateway_model::ProviderId;
+use stateway_provider_api::Error;
 use stateway_provider_api::adapter::lock;
-use stateway_provider_api::{Error, ErrorKind};
+
+use crate::error::{BREAKS_CONTRACT, TOO_LARGE};
 
 /// The reason of a watch that is silent for too long.
 pub(crate) const STALLED: &str = "PROVIDER_STALLED";
@@ -60,14 +62,16 @@ impl Violations {
     }
 }
 
-/// Whether the error is a broken rule of the contract, not a failure of the engine or the network.
+/// Whether the gateway found a broken rule of the contract. A failure that the provider itself reports, for
+/// example an answer of the engine that it cannot understand, breaks no rule.
 fn is_violation(error: &Error) -> bool {
-    error.kind == ErrorKind::Malformed || [STALLED, FLOODS].contains(&error.reason())
+    let reason = error.reason.as_deref().unwrap_or_default();
+    [STALLED, FLOODS, BREAKS_CONTRACT, TOO_LARGE].contains(&reason)
 }
 
 #[cfg(test)]
 mod tests {
-    use stateway_provider_api::Verb;
+    use stateway_provider_api::{ErrorKind, Verb};
 
     use super::*;
 
@@ -76,8 +80,13 @@ mod tests {
         let (violations, provider) = (Violations::default(), "far".parse().unwrap());
         let error = |kind, message: &str| Error::new(kind, Verb::Get, message.to_owned());
         violations.note(&provider, &error(ErrorKind::NotFound, "no such execution"));
+        violations.note(
+            &provider,
+            &error(ErrorKind::Malformed, "the engine babbles"),
+        );
         assert_eq!(violations.remark(), "");
-        violations.note(&provider, &error(ErrorKind::Malformed, "first"));
+        let first = error(ErrorKind::Malformed, "first").with_reason(BREAKS_CONTRACT);
+        violations.note(&provider, &first);
         let stalled = error(ErrorKind::Unavailable, &"ü\n".repeat(1_000)).with_reason(STALLED);
         violations.note(&provider, &stalled);
         let shown = violations.remark();

@@ -1,11 +1,13 @@
 //! The stream of a watch: heartbeats are taken out, and a stream that stalls, floods or reports other
 //! executions ends with an error.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use prost::Message;
+use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{
     Call, Error, ErrorKind, Result, Verb, WatchScope, WatchStream, Watched,
@@ -16,7 +18,7 @@ use tonic::Streaming;
 
 use crate::client::Client;
 use crate::connection::Connection;
-use crate::error::{malformed, of_status, timed_out};
+use crate::error::{malformed, timed_out};
 use crate::violation::{FLOODS, STALLED};
 use crate::{request, response};
 
@@ -24,6 +26,9 @@ use crate::{request, response};
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 /// A stream that is silent for so many heartbeats has stalled.
 const MISSED_HEARTBEATS: u32 = 3;
+
+/// The most bytes of all executions that one watch shows.
+const MAX_PRESENT_BYTES: usize = 512 * 1024 * 1024;
 
 /// Refuses a watch of a provider that flooded a short time ago.
 pub(crate) fn check_pause(connection: &Connection, verb: Verb) -> Result<()> {
@@ -56,6 +61,8 @@ pub(crate) async fn open(
     let (messages, first) = opened.map_err(|_| timed_out(verb))??;
     let follower = Follower {
         connection: Arc::clone(connection),
+        client: client.clone(),
+        present: Present::default(),
         messages,
         first,
         verb,
@@ -79,6 +86,8 @@ pub(crate) async fn open(
 
 struct Follower {
     connection: Arc<Connection>,
+    client: Client,
+    present: Present,
     messages: Streaming<v1::WatchExecutionsResponse>,
     first: Option<v1::WatchExecutionsResponse>,
     verb: Verb,
@@ -99,6 +108,9 @@ impl Follower {
                 return Err(floods(self.verb));
             }
             if let Some(item) = self.read(message)? {
+                if !self.present.take(&item, bytes) {
+                    return Err(too_much(self.verb));
+                }
                 return Ok(Some(item));
             }
         }
@@ -111,7 +123,7 @@ impl Follower {
         let message = tokio::time::timeout(self.patience, self.messages.message()).await;
         let stalled = |_| stalled(self.verb);
         let message = message.map_err(stalled)?;
-        message.map_err(|status| of_status(&status, self.verb))
+        message.map_err(|status| self.client.failed(&status, self.verb))
     }
 
     fn read(&mut self, message: v1::WatchExecutionsResponse) -> Result<Option<Watched>> {
@@ -139,7 +151,7 @@ impl Follower {
         }
     }
 
-    const fn execution(&self) -> Option<&stateway_model::ExecutionId> {
+    const fn execution(&self) -> Option<&ExecutionId> {
         match &self.scope {
             WatchScope::All => None,
             WatchScope::One(id) | WatchScope::End(id) => Some(id),
@@ -147,12 +159,62 @@ impl Follower {
     }
 }
 
+/// The size of the executions that a watch shows. The gateway keeps them all, so their number is not enough
+/// to bound its memory.
+#[derive(Default)]
+struct Present {
+    bytes: HashMap<ExecutionId, usize>,
+    total: usize,
+}
+
+impl Present {
+    /// Takes in an item of this size; false when the executions have become too large.
+    fn take(&mut self, item: &Watched, bytes: usize) -> bool {
+        let (id, bytes) = match item {
+            Watched::Seen(seen) => (&seen.id, bytes),
+            Watched::Gone(id) => (id, 0),
+            Watched::InSync => return true,
+        };
+        let before = if bytes == 0 {
+            self.bytes.remove(id)
+        } else {
+            self.bytes.insert(id.clone(), bytes)
+        };
+        self.total = self.total.saturating_sub(before.unwrap_or_default()) + bytes;
+        self.total <= MAX_PRESENT_BYTES
+    }
+}
+
+fn too_much(verb: Verb) -> Error {
+    let message = "the executions of one watch have more than 512 MiB";
+    Error::new(ErrorKind::Throttled, verb, message).with_reason(FLOODS)
+}
+
 fn floods(verb: Verb) -> Error {
-    let message = "the watches of the provider sent more than 20,000 messages or 64 MiB per second";
+    let message = "the watches of the provider sent more than 20,000 messages or 16 MiB per second";
     Error::new(ErrorKind::Throttled, verb, message).with_reason(FLOODS)
 }
 
 fn stalled(verb: Verb) -> Error {
     let message = "the watch of the provider was silent for three heartbeats";
     Error::new(ErrorKind::Unavailable, verb, message).with_reason(STALLED)
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::{NativeState, Observation};
+
+    use super::*;
+
+    #[test]
+    fn the_executions_of_a_watch_are_bounded_in_bytes() {
+        let id = |number: usize| ExecutionId::new(number.to_string()).unwrap();
+        let seen = |number| Watched::seen(Observation::new(id(number), NativeState::new("A")));
+        let (large, mut present) = (4 * 1024 * 1024, Present::default());
+        assert!((0..128).all(|number| present.take(&seen(number), large)));
+        // The same execution again, and one after another one has gone.
+        assert!(present.take(&seen(0), large));
+        assert!(present.take(&Watched::Gone(id(1)), 9) && present.take(&seen(128), large));
+        assert!(!present.take(&seen(129), large));
+    }
 }

@@ -48,6 +48,7 @@ async fn a_watch_on_the_old_connection_does_not_keep_calls_from_the_new_process(
     far.connect(&call()).await.unwrap();
     let mut watch = far.watch(&call(), WatchScope::All).await.unwrap();
     assert!(matches!(watch.next().await, Some(Ok(Watched::InSync))));
+    std::fs::remove_file(&socket).unwrap();
     let listener = Listener::unix(&socket).unwrap();
     tokio::spawn(async move { serve(listener, routes(), std::future::pending()).await });
     stop.send(()).unwrap();
@@ -77,6 +78,7 @@ async fn a_server_that_stops_ends_its_watches() {
     let ended = tokio::time::timeout(patience, watch.next()).await;
     let error = ended.expect("the watch ends").unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(!socket.exists(), "the next process can listen");
     let served = tokio::time::timeout(patience, server).await;
     served.expect("the server ends").unwrap().unwrap();
 }

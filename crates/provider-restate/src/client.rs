@@ -120,6 +120,17 @@ impl Client {
         self.admin.send(call, verb, request).await
     }
 
+    pub(crate) async fn admin_post(
+        &self,
+        call: &Call,
+        verb: Verb,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<Answer> {
+        let request = self.admin.request(Method::POST, path).json(body);
+        self.admin.send(call, verb, request).await
+    }
+
     /// An admin verb on an invocation.
     pub(crate) async fn patch(
         &self,

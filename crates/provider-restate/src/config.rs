@@ -19,6 +19,66 @@ pub struct Config {
     pub signals: BTreeMap<String, String>,
 }
 
+/// The configuration of a provider of portable executions inside Restate, and of its host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostConfig {
+    /// The admin API: queries and the registration of the host.
+    pub admin: Endpoint,
+    /// The ingress: every write.
+    pub ingress: Endpoint,
+    /// Where `stateway host` listens.
+    pub host: HostAddress,
+}
+
+/// Where a host listens, and where Restate finds it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostAddress {
+    /// The address on which the host listens.
+    pub listen: std::net::SocketAddr,
+    /// The URL by which Restate reaches the host; derived from `listen` when empty.
+    pub advertise: String,
+}
+
+impl HostAddress {
+    /// The port on which a host listens by default.
+    pub const LISTEN: std::net::SocketAddr =
+        std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9080);
+}
+
+impl Default for HostAddress {
+    fn default() -> Self {
+        Self {
+            listen: Self::LISTEN,
+            advertise: String::new(),
+        }
+    }
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        let Config { admin, ingress, .. } = Config::default();
+        Self {
+            admin,
+            ingress,
+            host: HostAddress::default(),
+        }
+    }
+}
+
+impl HostConfig {
+    /// The server, without the host.
+    #[must_use]
+    pub fn restate(&self) -> Config {
+        Config {
+            admin: self.admin.clone(),
+            ingress: self.ingress.clone(),
+            ..Config::default()
+        }
+    }
+}
+
 /// One of Restate's two APIs, as this gateway reaches it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

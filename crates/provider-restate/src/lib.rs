@@ -6,6 +6,8 @@
 //! The pure part is `sql`, `response`, `journal`, `steps`, `request` and `error`; the shell is `client`,
 //! `reader`, `start`, `signal`, `steer`, `history` and `provider`. Answers of the real server are in
 //! `tests/recordings/`.
+//!
+//! `host` is another provider: portable executions that a host of Stateway runs inside Restate.
 
 mod cache;
 mod capability;
@@ -13,6 +15,8 @@ mod client;
 mod config;
 mod error;
 mod history;
+mod host;
+mod host_sql;
 mod id;
 mod journal;
 mod provider;
@@ -30,7 +34,10 @@ mod steer;
 mod steps;
 
 pub use capability::CAPABILITIES;
-pub use config::{Config, ConfigError, Endpoint};
+pub use config::{Config, ConfigError, Endpoint, HostAddress, HostConfig};
+pub use host::{
+    RegisterError, RestateHostedProvider, RestatePort, hosted_provider, register_deployment,
+};
 pub use provider::RestateProvider;
 
 /// For the wire tests beside this crate: recorded rows in, observation out.

@@ -259,7 +259,7 @@ fn id_list(ids: &[InvocationId]) -> String {
     quoted.join(", ")
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

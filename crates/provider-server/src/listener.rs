@@ -1,9 +1,10 @@
 //! Where a provider listens: a unix socket, TCP with mutual TLS, or plain TCP on this machine.
 
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -26,13 +27,41 @@ const HANDSHAKES: usize = 64;
 /// The pause after a failed accept, for example without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long the process at the other end of a socket may take to accept a connection.
+const ACCEPT: Duration = Duration::from_secs(1);
+
 /// Where a provider listens.
-pub enum Listener {
-    /// A unix socket.
-    Unix(UnixListener),
-    /// Plain TCP. For this machine only.
+pub struct Listener(Kind);
+
+/// A socket that this process made: path, and what identifies the file.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnSocket {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl OwnSocket {
+    fn at(path: &Path) -> io::Result<Self> {
+        let found = std::fs::symlink_metadata(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            identity: (found.dev(), found.ino()),
+        })
+    }
+
+    /// Removes the socket, unless another process has replaced it.
+    pub(crate) fn remove(&self) {
+        let is_own = Self::at(&self.path).is_ok_and(|found| found.identity == self.identity);
+        if is_own {
+            // A socket that stays is replaced by the next process.
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+enum Kind {
+    Unix(UnixListener, OwnSocket),
     Plain(TcpListener),
-    /// TCP with mutual TLS.
     Tls(TcpListener, TlsAcceptor),
 }
 
@@ -49,13 +78,33 @@ impl Listener {
     /// Listens on a unix socket. A socket that an earlier process left behind is replaced.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be made, another process serves it, or the path is that of another file.
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(Self::Unix(UnixListener::bind(path)?)),
+        remove_stale(path)?;
+        let listener = UnixListener::bind(path)?;
+        Ok(Self(Kind::Unix(listener, OwnSocket::at(path)?)))
+    }
+
+    /// The socket to remove when the provider stops.
+    pub(crate) fn own_socket(&self) -> Option<OwnSocket> {
+        match &self.0 {
+            Kind::Unix(_, own) => Some(own.clone()),
+            Kind::Plain(_) | Kind::Tls(..) => None,
         }
+    }
+
+    /// Listens on TCP without TLS, for gateways on this machine: whoever can connect can control the engine.
+    ///
+    /// # Errors
+    /// The address can be reached from other machines.
+    pub fn plain(listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        if address.ip().is_loopback() {
+            return Ok(Self(Kind::Plain(listener)));
+        }
+        let message = format!("{address} can be reached from other machines; use `Listener::tls`");
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 
     /// Listens on TCP and takes only clients with a certificate of the given authorities.
@@ -83,7 +132,8 @@ impl Listener {
             .with_single_cert(chain.map_err(io::Error::other)?, key)
             .map_err(io::Error::other)?;
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(Self::Tls(listener, TlsAcceptor::from(Arc::new(config))))
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Self(Kind::Tls(listener, acceptor)))
     }
 
     /// The connections, without end. A client that fails its handshake is no connection, and delays no
@@ -107,11 +157,46 @@ impl Listener {
             stream.set_nodelay(true)?;
             io::Result::Ok(stream)
         };
-        Ok(match self {
-            Self::Unix(listener) => Accepted::Done(Connection::Unix(listener.accept().await?.0)),
-            Self::Plain(listener) => Accepted::Done(Connection::Plain(tcp(listener).await?)),
-            Self::Tls(listener, acceptor) => Accepted::Tls(tcp(listener).await?, acceptor.clone()),
+        Ok(match &self.0 {
+            Kind::Unix(listener, _) => Accepted::Done(Connection::Unix(listener.accept().await?.0)),
+            Kind::Plain(listener) => Accepted::Done(Connection::Plain(tcp(listener).await?)),
+            Kind::Tls(listener, acceptor) => Accepted::Tls(tcp(listener).await?, acceptor.clone()),
         })
+    }
+}
+
+/// Removes a socket that nobody serves. Anything else at the path stays.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let found = match std::fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let shown = path.display();
+    if !found.file_type().is_socket() {
+        let message = format!("`{shown}` is not a socket; remove it, or listen at another path");
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+    }
+    if is_served(path) {
+        let message = format!("another process serves `{shown}`; stop that process first");
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+    }
+    std::fs::remove_file(path)
+}
+
+/// Whether a process accepts connections at the socket. A process that is too busy to accept, or that
+/// belongs to another user, is one too.
+fn is_served(path: &Path) -> bool {
+    let (sender, receiver) = mpsc::channel();
+    let path = path.to_owned();
+    // Connecting blocks while the queue of the socket is full.
+    std::thread::spawn(move || sender.send(std::os::unix::net::UnixStream::connect(path)));
+    match receiver.recv_timeout(ACCEPT) {
+        Ok(Err(error)) => {
+            let kinds = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound];
+            !kinds.contains(&error.kind())
+        }
+        Ok(Ok(_)) | Err(_) => true,
     }
 }
 
@@ -190,5 +275,39 @@ impl AsyncWrite for Connection {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_socket_that_nobody_serves_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let first = Listener::unix(&path).unwrap();
+        let taken = Listener::unix(&path).err().expect("the socket is served");
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        assert!(path.exists() && Listener::unix(&path).is_ok());
+
+        let file = folder.path().join("file");
+        std::fs::write(&file, "precious").unwrap();
+        let refused = Listener::unix(&file).err().expect("a file is no socket");
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(Listener::unix(&link).is_err() && link.is_symlink());
+    }
+
+    #[tokio::test]
+    async fn plain_tcp_is_for_this_machine_only() {
+        let near = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        assert!(Listener::plain(near).is_ok());
+        let far = TcpListener::bind("0.0.0.0:0").await.unwrap();
+        let refused = Listener::plain(far).err().expect("other machines reach it");
+        assert!(refused.to_string().contains("Listener::tls"), "{refused}");
     }
 }

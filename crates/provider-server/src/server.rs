@@ -28,9 +28,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What a provider program calls itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Its name, 1 to 64 characters.
+    /// Its name, 1 to 64 bytes.
     pub name: String,
-    /// Its version; may be empty.
+    /// Its version; at most 64 bytes, may be empty.
     pub version: String,
 }
 
@@ -87,7 +87,8 @@ impl ProviderServer {
 }
 
 /// Serves until the future ends. Then open watches end with the code UNAVAILABLE, so that the gateway opens
-/// them at the process that comes next, and open calls have ten seconds to finish.
+/// them at the process that comes next, and open calls have ten seconds to finish. A unix socket is removed
+/// immediately.
 ///
 /// # Errors
 /// The transport fails.
@@ -102,8 +103,13 @@ pub async fn serve(
         Ok(request)
     });
     let stopped = stopping.subscribe();
+    let own_socket = listener.own_socket();
     let shutdown = async move {
         shutdown.await;
+        // The next process can listen before the last call of this one has ended.
+        if let Some(own_socket) = own_socket {
+            own_socket.remove();
+        }
         stopping.send_replace(true);
     };
     let served = Server::builder()

@@ -2,15 +2,19 @@
 
 use stateway_provider_api::Capabilities;
 
-/// What is missing: whether an open execution backs off is not visible to lists, so counting by sub-state
-/// would be reading everything; the server stores no definitions that could be applied; the request id of a reset or of a retry of an activity is not compared with the rest of the
-/// request; the workflow's own code decides about compensation.
+/// What is missing: the server stores no definitions that could be applied; the request id of a reset or
+/// of a retry of an activity is not compared with the rest of the request; the workflow's own code
+/// decides about compensation.
+///
+/// `signal_idempotent` has a limit that the server sets: it compares request ids within one run. The adapter searches
+/// the current run and the runs before it, at most 16 of them and of each its newest events.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,
     start_delayed: true,
     list: true,
     list_hints: true,
+    count: true,
     history: true,
     history_newest_first: true,
     watch_one: true,

@@ -2,8 +2,10 @@
 //! because the gateway decides that.
 
 mod calls;
+mod connection;
 mod connector;
 mod credentials;
+mod stamp;
 
 use std::fmt;
 use std::future::Future;
@@ -11,25 +13,33 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use stateway_provider_api::adapter::{Quotas, SkippingClock, lock};
-use stateway_provider_api::{Call, Result, Verb};
+use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use crate::api::common::v1::WorkflowExecution;
 use crate::api::workflowservice::v1::workflow_service_client::WorkflowServiceClient;
-use crate::error::{refusal, throttle_pause, timeout};
+use crate::error::{refusal, throttle, timeout};
 use crate::id::WorkflowRef;
 use crate::quota::{Api, RESERVE};
 use crate::{Config, ConfigError};
+use connection::Connection;
 use connector::Connector;
 use credentials::ApiKey;
 
 /// The longest answer that is read. The server's own messages are smaller.
 const LONGEST_ANSWER: usize = 64 << 20;
-/// How often an idle connection is checked, and how long the answer may take.
+/// How often a silent connection is checked, and how long the answer may take.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a call that waits for the end of a pause checks the clock, which tests move.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The smallest burst with which watches find turns to spare: a quarter is left to people, and an
+/// execution that was never read takes two.
+const LEAST_BURST: u32 = 4;
 
 /// One question: whose deadline, and under which verb its errors are reported.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +50,7 @@ pub(crate) struct Ask<'a> {
 
 /// The namespace of one frontend.
 pub(crate) struct Client {
-    grpc: WorkflowServiceClient<Channel>,
+    connection: Connection,
     key: ApiKey,
     namespace: String,
     namespace_header: Option<MetadataValue<Ascii>>,
@@ -48,7 +58,7 @@ pub(crate) struct Client {
     quotas: Quotas<Api>,
     clock: SkippingClock,
     /// The server asked for no background calls of this kind before this time.
-    paused: Mutex<[Option<Instant>; 2]>,
+    paused: Mutex<[Option<Instant>; Api::ALL.len()]>,
 }
 
 impl fmt::Debug for Client {
@@ -68,6 +78,14 @@ impl Client {
         if config.namespace.is_empty() {
             return Err(ConfigError::Namespace);
         }
+        for (key, quota) in [
+            ("visibility", config.quotas.visibility),
+            ("reads", config.quotas.reads),
+        ] {
+            if quota.burst < LEAST_BURST || quota.per_second == 0 {
+                return Err(ConfigError::Quota(key));
+            }
+        }
         let connector = Connector::new(config)?;
         let key = ApiKey::new(config)?;
         if !connector.is_secure() && !matches!(key, ApiKey::None) {
@@ -78,15 +96,14 @@ impl Client {
         let origin = address.uri().clone();
         // The connector speaks TLS itself; the transport would refuse an https address.
         let plain = format!("http://{}", origin.authority().ok_or_else(wrong)?);
-        let channel = Endpoint::from_shared(plain)
+        let endpoint = Endpoint::from_shared(plain)
             .map_err(|_| wrong())?
             .origin(origin)
             .http2_keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            .connect_with_connector_lazy(connector);
-        let grpc = WorkflowServiceClient::new(channel).max_decoding_message_size(LONGEST_ANSWER);
+            .keep_alive_while_idle(true);
         Ok(Self {
-            grpc,
+            connection: Connection::new(endpoint, connector, config.long_polls),
             key,
             namespace: config.namespace.clone(),
             namespace_header: config.namespace.parse().ok(),
@@ -95,6 +112,11 @@ impl Client {
             clock: clock.clone(),
             paused: Mutex::default(),
         })
+    }
+
+    /// The time in which quotas and pauses are counted.
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
     }
 
     pub(crate) fn namespace(&self) -> String {
@@ -128,7 +150,8 @@ impl Client {
     /// description and a history.
     pub(crate) fn spare_look(&self, was_read: bool) -> bool {
         let turns = if was_read { 1 } else { 2 };
-        (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
+        self.turns(Api::Reads, RESERVE) >= turns
+            && (0..turns).all(|_| self.spare(Api::Reads, RESERVE))
     }
 
     /// Counts a call that is made in any case, also if no turn is left: background calls wait for it.
@@ -145,13 +168,37 @@ impl Client {
         }
     }
 
-    fn is_paused(&self, api: Api) -> bool {
-        let until = lock(&self.paused)[api as usize];
-        until.is_some_and(|until| until > self.clock.now())
+    /// Whether the server asked for no background calls of this kind.
+    pub(crate) fn is_paused(&self, api: Api) -> bool {
+        !self.pause_left(api).is_zero()
     }
 
-    /// Waits for the next turn of the quota.
+    fn pause_left(&self, api: Api) -> Duration {
+        let until = lock(&self.paused)[api as usize];
+        until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(self.clock.now())
+        })
+    }
+
+    /// Waits until the server wants calls of this kind again, and for the next turn of the quota.
     pub(crate) async fn turn(&self, ask: Ask<'_>, api: Api) -> Result<()> {
+        loop {
+            let left = self.pause_left(api);
+            if left.is_zero() {
+                break;
+            }
+            if left >= ask.call.remaining() {
+                let message = "the Temporal server asked for a pause, which is not over";
+                let error = Error::new(ErrorKind::Throttled, ask.verb, message);
+                return Err(error.with_retry_after(left).without_engine());
+            }
+            tokio::time::sleep(left.min(TICK)).await;
+        }
+        self.turn_within_quota(ask, api).await
+    }
+
+    /// Waits for the next turn of the quota, for a call that somebody waits for.
+    pub(crate) async fn turn_within_quota(&self, ask: Ask<'_>, api: Api) -> Result<()> {
         let wait = self.quotas.take(api, ask.verb, ask.call)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
@@ -159,13 +206,48 @@ impl Client {
         Ok(())
     }
 
+    /// Makes a call. One that is refused because the API key is out of date is made again if the file
+    /// has another key.
     async fn send<T, R, F>(
         &self,
         ask: Ask<'_>,
         api: Option<Api>,
         message: T,
-        rpc: impl FnOnce(WorkflowServiceClient<Channel>, Request<T>) -> F,
+        rpc: impl Fn(WorkflowServiceClient<Channel>, Request<T>) -> F,
     ) -> Result<R>
+    where
+        T: Clone,
+        F: Future<Output = std::result::Result<Response<R>, Status>>,
+    {
+        let again = self.key.is_file().then(|| message.clone());
+        let key = self.key.header();
+        let polls = api == Some(Api::LongPolls);
+        let channel = || self.connection.channel(polls);
+        let mut sent = self
+            .send_once(ask, (channel(), key.as_ref()), message, &rpc)
+            .await?;
+        let is_refused = matches!(&sent, Err(status) if status.code() == Code::Unauthenticated);
+        if let (true, Some(message)) = (is_refused, again)
+            && self.key.changed(key.as_ref())
+        {
+            let key = self.key.header();
+            sent = self
+                .send_once(ask, (channel(), key.as_ref()), message, &rpc)
+                .await?;
+        }
+        sent.map(Response::into_inner).map_err(|status| {
+            self.respect(api, &status);
+            refusal(ask.verb, &status)
+        })
+    }
+
+    async fn send_once<T, R, F>(
+        &self,
+        ask: Ask<'_>,
+        (channel, key): (Channel, Option<&MetadataValue<Ascii>>),
+        message: T,
+        rpc: impl Fn(WorkflowServiceClient<Channel>, Request<T>) -> F,
+    ) -> Result<std::result::Result<Response<R>, Status>>
     where
         F: Future<Output = std::result::Result<Response<R>, Status>>,
     {
@@ -176,18 +258,26 @@ impl Client {
         if let Some(namespace) = &self.namespace_header {
             metadata.insert("temporal-namespace", namespace.clone());
         }
-        if let Some(key) = self.key.header() {
-            metadata.insert("authorization", key);
+        if let Some(key) = key {
+            metadata.insert("authorization", key.clone());
         }
-        let sent = tokio::time::timeout(remaining, rpc(self.grpc.clone(), request)).await;
-        match sent {
-            Err(_) => Err(timeout(ask.verb)),
-            Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => {
-                if let (Some(api), Some(pause)) = (api, throttle_pause(&status)) {
-                    lock(&self.paused)[api as usize] = Some(self.clock.now() + pause);
-                }
-                Err(refusal(ask.verb, &status))
+        let grpc = WorkflowServiceClient::new(channel).max_decoding_message_size(LONGEST_ANSWER);
+        tokio::time::timeout(remaining, rpc(grpc, request))
+            .await
+            .map_err(|_| timeout(ask.verb))
+    }
+
+    /// Pauses the background calls that a refusal is about.
+    fn respect(&self, api: Option<Api>, status: &Status) {
+        let Some(throttle) = throttle(status) else {
+            return;
+        };
+        let until = self.clock.now() + throttle.pause;
+        let mut paused = lock(&self.paused);
+        for other in Api::ALL {
+            if throttle.limit.concerns(api, other) {
+                let known = &mut paused[other as usize];
+                *known = Some(known.map_or(until, |known| known.max(until)));
             }
         }
     }

@@ -1,30 +1,43 @@
 //! The remote codec: an HTTP endpoint that decodes payloads which this gateway cannot read. A codec that
-//! does not answer is no failure: then payloads are shown as encrypted.
+//! does not answer is no failure: then payloads are shown as encrypted, and what is made of them is not
+//! remembered for long. The deadline of the caller counts here too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
+use stateway_provider_api::Call;
+use stateway_provider_api::adapter::{SkippingClock, lock};
 
 use crate::api::common::v1::{Payload, Payloads};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
 use crate::config::Codec;
 use crate::payload::is_readable;
 use crate::{Config, ConfigError};
 
-/// How long the codec may take.
+/// How long the codec may take for one answer of the provider.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The codec gets this part of the caller's time at most, because an answer with encrypted payloads is
+/// better than none.
+const SHARE: u32 = 2;
+/// A codec that does not answer is not asked again before this.
+const PAUSE: Duration = Duration::from_secs(2);
 /// The longest answer that is read.
 const LONGEST_ANSWER: usize = 16 << 20;
-/// The most payloads of one request.
+/// The most payloads of one request, and the most of their bytes. A larger payload is sent alone.
 const MOST_PAYLOADS: usize = 200;
+const MOST_BYTES: usize = 4 << 20;
+/// With these statuses a codec may refuse some payloads and not others.
+const MAY_BE_ABOUT_ONE: [u16; 4] = [400, 413, 422, 500];
 /// The most causes of a failure that are decoded.
 const DEEPEST: usize = 10;
 
@@ -33,6 +46,16 @@ const DEEPEST: usize = 10;
 pub(crate) struct RemoteCodec {
     http: reqwest::Client,
     url: String,
+    clock: SkippingClock,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Why the last request failed.
+#[derive(Debug, Clone)]
+struct Trouble {
+    why: String,
+    /// The codec did not answer and is not asked before this time.
+    until: Option<Instant>,
 }
 
 /// Payloads as the codec protocol has them.
@@ -50,45 +73,51 @@ struct Body {
 }
 
 /// Whether nobody else can read what is sent to this address.
-fn keeps_secrets(url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(url) else {
-        return false;
-    };
+fn keeps_secrets(url: &reqwest::Url) -> bool {
+    url.scheme() == "https" || is_local(url)
+}
+
+/// Whether the address is on this machine.
+fn is_local(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    url.scheme() == "https" || is_local
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 impl RemoteCodec {
     /// The codec of a configuration, if it has one.
-    pub(crate) fn new(config: &Config) -> Result<Option<Self>, ConfigError> {
-        config
-            .codec
-            .as_ref()
-            .map(|codec| Self::at(codec, &config.namespace))
+    pub(crate) fn new(config: &Config, clock: &SkippingClock) -> Result<Option<Self>, ConfigError> {
+        let codec = config.codec.as_ref();
+        codec
+            .map(|codec| Self::at(codec, &config.namespace, clock))
             .transpose()
     }
 
-    fn at(codec: &Codec, namespace: &str) -> Result<Self, ConfigError> {
+    fn at(codec: &Codec, namespace: &str, clock: &SkippingClock) -> Result<Self, ConfigError> {
         let wrong = |why: String| ConfigError::Codec(why);
-        if !["http://", "https://"]
-            .iter()
-            .any(|scheme| codec.url.starts_with(scheme))
-        {
-            return Err(wrong(format!(
-                "`{}` is not an http or https address",
-                codec.url
-            )));
+        let url = reqwest::Url::parse(&codec.url).ok();
+        let url = url.filter(|url| ["http", "https"].contains(&url.scheme()) && url.has_host());
+        let url = url.ok_or_else(|| wrong("it is not an http or https address".to_owned()))?;
+        // Not shown in the error: it may be a password.
+        if !url.username().is_empty() || url.password().is_some() {
+            let why = "the address must not contain a user name or a password; use `bearer_env`";
+            return Err(wrong(why.to_owned()));
         }
         let mut headers = HeaderMap::new();
         let header = HeaderValue::from_str(namespace).map_err(|error| wrong(error.to_string()))?;
         headers.insert("x-namespace", header);
+        // Decoded payloads are secrets, and so is the token.
+        let may_send = keeps_secrets(&url) || (codec.insecure && codec.bearer_env.is_none());
+        if !may_send {
+            let why = if codec.bearer_env.is_some() {
+                "a bearer token needs an https address, or one of this machine"
+            } else {
+                "decoded payloads need an https address, or one of this machine; \
+                 `codec.insecure = true` allows http"
+            };
+            return Err(wrong(format!("`{}`: {why}", codec.url)));
+        }
         if let Some(name) = &codec.bearer_env {
-            if !keeps_secrets(&codec.url) {
-                let why = "a bearer token needs an https address, or one of this machine";
-                return Err(wrong(format!("`{}`: {why}", codec.url)));
-            }
             let token = std::env::var(name).map_err(|error| wrong(format!("`{name}`: {error}")))?;
             let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
             let mut value = value.map_err(|_| wrong(format!("`{name}` is not a token")))?;
@@ -97,35 +126,64 @@ impl RemoteCodec {
         }
         // The first caller in this process chooses the implementation; every choice is good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .timeout(PATIENCE)
+        let mut http = reqwest::Client::builder()
             // Payloads and the token are for the configured address alone.
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(headers);
+        if is_local(&url) {
+            // A proxy of the environment would get the payloads.
+            http = http.no_proxy();
+        }
+        if let Some(file) = &codec.ca_file {
+            let unusable = |why: String| wrong(format!("`ca_file`: {}: {why}", file.display()));
+            let text = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+            let authorities = reqwest::Certificate::from_pem_bundle(&text)
+                .map_err(|error| unusable(error.to_string()))?;
+            if authorities.is_empty() {
+                return Err(unusable("it has no certificate".to_owned()));
+            }
+            http = http.tls_certs_only(authorities);
+        }
         Ok(Self {
             http: http.build().map_err(|error| wrong(error.to_string()))?,
             url: format!("{}/decode", codec.url.trim_end_matches('/')),
+            clock: clock.clone(),
+            trouble: Mutex::default(),
         })
     }
 
-    /// Decodes everything in these events that cannot be read.
-    pub(crate) async fn decode_events(&self, events: &mut [HistoryEvent]) {
-        let mut found: Vec<&mut Payload> = events.iter_mut().flat_map(payloads_of).collect();
-        self.decode(&mut found).await;
+    /// Why payloads are shown as encrypted at present.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        lock(&self.trouble).as_ref().map(|it| it.why.clone())
     }
 
-    /// Decodes the failures in these events.
-    pub(crate) async fn decode_failures(&self, events: &mut [HistoryEvent]) {
+    /// Decodes everything in these events that cannot be read. Whether the codec answered for all of it.
+    pub(crate) async fn decode_events(&self, call: &Call, events: &mut [HistoryEvent]) -> bool {
+        let found = events.iter_mut().flat_map(payloads_of).collect();
+        self.decode(call, found).await
+    }
+
+    /// Decodes the failures and summaries in these events. Whether the codec answered for all of them.
+    pub(crate) async fn decode_texts(&self, call: &Call, events: &mut [HistoryEvent]) -> bool {
         let mut found: Vec<&mut Payload> = Vec::new();
         for event in events {
-            found.extend(failure_of(event).into_iter().flat_map(encoded_in));
+            let HistoryEvent {
+                user_metadata,
+                attributes,
+                ..
+            } = event;
+            let summary = user_metadata.as_mut().and_then(|it| it.summary.as_mut());
+            found.extend(summary);
+            let failure = attributes.as_mut().and_then(failure_of);
+            found.extend(failure.into_iter().flat_map(encoded_in));
         }
-        self.decode(&mut found).await;
+        self.decode(call, found).await
     }
 
     /// Decodes the failures and labels of a description.
     pub(crate) async fn decode_description(
         &self,
+        call: &Call,
         described: &mut DescribeWorkflowExecutionResponse,
     ) {
         let mut found: Vec<&mut Payload> = Vec::new();
@@ -133,53 +191,145 @@ impl RemoteCodec {
             found.extend(pending.last_failure.iter_mut().flat_map(encoded_in));
         }
         if let Some(info) = &mut described.workflow_execution_info {
-            found.extend(
-                info.memo
-                    .iter_mut()
-                    .flat_map(|memo| memo.fields.values_mut()),
-            );
+            found.extend(labels_of(info));
         }
-        self.decode(&mut found).await;
+        self.decode(call, found).await;
     }
 
-    async fn decode(&self, found: &mut Vec<&mut Payload>) {
+    /// Decodes the labels of the rows of a list.
+    pub(crate) async fn decode_rows(&self, call: &Call, rows: &mut [WorkflowExecutionInfo]) {
+        let found = rows.iter_mut().flat_map(labels_of).collect();
+        self.decode(call, found).await;
+    }
+
+    async fn decode(&self, call: &Call, mut found: Vec<&mut Payload>) -> bool {
         found.retain(|payload| !is_readable(payload));
-        for part in found.chunks_mut(MOST_PAYLOADS) {
-            match self.ask(part).await {
-                Ok(decoded) => {
+        if found.is_empty() {
+            return true;
+        }
+        if self.is_paused() {
+            return false;
+        }
+        let patience = PATIENCE.min(call.remaining() / SHARE);
+        let until = tokio::time::Instant::now() + patience;
+        let mut is_whole = true;
+        for part in parts(&mut found) {
+            let failure = match tokio::time::timeout_at(until, self.ask(part)).await {
+                Ok(Ok(decoded)) => {
                     for (payload, decoded) in part.iter_mut().zip(decoded) {
                         **payload = decoded;
                     }
+                    self.report(None);
+                    continue;
                 }
-                Err(error) => tracing::debug!(error, "payloads not decoded"),
+                Ok(Err(failure)) => failure,
+                Err(_) => Refusal {
+                    why: "no answer in time".to_owned(),
+                    // A caller in a hurry says nothing about the codec.
+                    is_outage: patience == PATIENCE,
+                },
+            };
+            is_whole = false;
+            self.report(Some(failure));
+            if tokio::time::Instant::now() >= until || self.is_paused() {
+                return false;
             }
+        }
+        is_whole
+    }
+
+    fn is_paused(&self) -> bool {
+        let until = lock(&self.trouble).as_ref().and_then(|it| it.until);
+        until.is_some_and(|until| until > self.clock.now())
+    }
+
+    /// Remembers how the last request ended. The log has a line when that changes.
+    fn report(&self, failure: Option<Refusal>) {
+        let trouble = failure.map(|failure| Trouble {
+            why: failure.why,
+            until: failure.is_outage.then(|| self.clock.now() + PAUSE),
+        });
+        let before = std::mem::replace(&mut *lock(&self.trouble), trouble.clone());
+        let is_outage = |of: &Option<Trouble>| of.as_ref().is_some_and(|it| it.until.is_some());
+        match (is_outage(&before), is_outage(&trouble)) {
+            (false, true) => {
+                let why = trouble.map(|it| it.why);
+                tracing::warn!(why, "the remote codec does not decode payloads");
+            }
+            (true, false) => tracing::info!("the remote codec answers again"),
+            _ => {}
         }
     }
 
-    async fn ask(&self, payloads: &[&mut Payload]) -> Result<Vec<Payload>, String> {
+    async fn ask(&self, payloads: &[&mut Payload]) -> Result<Vec<Payload>, Refusal> {
         let bodies = Bodies {
             payloads: payloads.iter().map(|payload| body(payload)).collect(),
         };
-        let said = |error: reqwest::Error| error.without_url().to_string();
+        let outage = |error: reqwest::Error| Refusal {
+            why: error.without_url().to_string(),
+            is_outage: true,
+        };
         let request = self.http.post(&self.url).json(&bodies);
-        let mut answer = request
-            .send()
-            .await
-            .and_then(reqwest::Response::error_for_status)
-            .map_err(said)?;
+        let mut answer = request.send().await.map_err(outage)?;
+        if !answer.status().is_success() {
+            let status = answer.status();
+            return Err(Refusal {
+                why: format!("it answered {status}"),
+                is_outage: !MAY_BE_ABOUT_ONE.contains(&status.as_u16()),
+            });
+        }
         let mut text = Vec::new();
-        while let Some(part) = answer.chunk().await.map_err(said)? {
+        while let Some(part) = answer.chunk().await.map_err(outage)? {
             if text.len() + part.len() > LONGEST_ANSWER {
-                return Err("the answer is too long".to_owned());
+                return Err(Refusal::of("its answer is too long"));
             }
             text.extend_from_slice(&part);
         }
-        let bodies: Bodies = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        // What the parsers say may quote decoded payloads.
+        let bodies: Bodies = serde_json::from_slice(&text)
+            .map_err(|_| Refusal::of("its answer is not that of a codec"))?;
         if bodies.payloads.len() != payloads.len() {
-            return Err("the answer has another number of payloads".to_owned());
+            return Err(Refusal::of("its answer has another number of payloads"));
         }
-        bodies.payloads.into_iter().map(decoded).collect()
+        let decoded = bodies.payloads.into_iter().map(decoded);
+        let decoded: Option<Vec<_>> = decoded.collect();
+        decoded.ok_or_else(|| Refusal::of("its answer is not in base64"))
     }
+}
+
+/// Why a request to the codec failed. Names no payload and no token.
+struct Refusal {
+    why: String,
+    /// The codec will hardly answer the next request either.
+    is_outage: bool,
+}
+
+impl Refusal {
+    fn of(why: &str) -> Self {
+        Self {
+            why: why.to_owned(),
+            is_outage: false,
+        }
+    }
+}
+
+/// Payloads in requests of a bounded size.
+fn parts<'a, 'p>(mut rest: &'a mut [&'p mut Payload]) -> Vec<&'a mut [&'p mut Payload]> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let (mut count, mut bytes) = (0, 0);
+        for payload in rest.iter().take(MOST_PAYLOADS) {
+            bytes += payload.data.len();
+            if count > 0 && bytes > MOST_BYTES {
+                break;
+            }
+            count += 1;
+        }
+        let (part, others) = rest.split_at_mut(count);
+        parts.push(part);
+        rest = others;
+    }
+    parts
 }
 
 fn body(payload: &Payload) -> Body {
@@ -192,16 +342,22 @@ fn body(payload: &Payload) -> Body {
     }
 }
 
-fn decoded(body: Body) -> Result<Payload, String> {
-    let bytes = |text: String| STANDARD.decode(text).map_err(|error| error.to_string());
+fn decoded(body: Body) -> Option<Payload> {
+    let bytes = |text: String| STANDARD.decode(text).ok();
     let mut metadata = HashMap::new();
     for (name, value) in body.metadata {
         metadata.insert(name, bytes(value)?.into());
     }
-    Ok(Payload {
+    Some(Payload {
         metadata,
         data: bytes(body.data)?.into(),
     })
+}
+
+/// The labels of a run that may be encoded. Search attributes never are: the server reads them.
+fn labels_of(info: &mut WorkflowExecutionInfo) -> impl Iterator<Item = &mut Payload> {
+    let memo = info.memo.iter_mut();
+    memo.flat_map(|memo| memo.fields.values_mut())
 }
 
 /// The payloads of arguments, results and failures in an event.
@@ -211,12 +367,13 @@ fn payloads_of(event: &mut HistoryEvent) -> Vec<&mut Payload> {
         event.attributes,
         Some(Attributes::WorkflowExecutionStartedEventAttributes(_))
     );
-    if !begins && failure_of(event).is_some() {
-        return failure_of(event).into_iter().flat_map(encoded_in).collect();
-    }
     let Some(attributes) = &mut event.attributes else {
         return Vec::new();
     };
+    if !begins && failure_of(attributes).is_some() {
+        let failure = failure_of(attributes);
+        return failure.into_iter().flat_map(encoded_in).collect();
+    }
     let payloads: &mut Option<Payloads> = match attributes {
         Attributes::WorkflowExecutionStartedEventAttributes(it) => &mut it.input,
         Attributes::WorkflowExecutionCompletedEventAttributes(it) => &mut it.result,
@@ -234,8 +391,8 @@ fn payloads_of(event: &mut HistoryEvent) -> Vec<&mut Payload> {
 }
 
 /// The failure in an event.
-fn failure_of(event: &mut HistoryEvent) -> Option<&mut Failure> {
-    match event.attributes.as_mut()? {
+fn failure_of(attributes: &mut Attributes) -> Option<&mut Failure> {
+    match attributes {
         Attributes::WorkflowExecutionStartedEventAttributes(it) => it.continued_failure.as_mut(),
         Attributes::WorkflowExecutionFailedEventAttributes(it) => it.failure.as_mut(),
         Attributes::WorkflowTaskFailedEventAttributes(it) => it.failure.as_mut(),
@@ -266,13 +423,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_sent_encrypted_or_to_this_machine_only() {
-        let at = |url: &str, bearer_env: Option<&str>| {
+    fn secrets_are_sent_encrypted_or_to_this_machine_only() {
+        let at = |url: &str, bearer_env: Option<&str>, insecure: bool| {
             let codec = Codec {
                 url: url.to_owned(),
                 bearer_env: bearer_env.map(str::to_owned),
+                ca_file: None,
+                insecure,
             };
-            RemoteCodec::at(&codec, "default").map(drop)
+            RemoteCodec::at(&codec, "default", &SkippingClock::default()).map(drop)
         };
         // Every process has this variable.
         let token = Some("PATH");
@@ -282,16 +441,47 @@ mod tests {
             "http://127.0.0.1:8081",
             "http://[::1]:8081",
         ] {
-            assert!(at(url, token).is_ok(), "{url}");
+            assert!(at(url, token, false).is_ok(), "{url}");
         }
         for url in [
             "http://codec.example",
             "http://localhost.example",
             "http://10.0.0.1",
         ] {
-            let refused = at(url, token).unwrap_err().to_string();
-            assert!(refused.contains("https"), "{refused}");
-            assert!(at(url, None).is_ok(), "{url}");
+            for (token, insecure) in [(token, true), (token, false), (None, false)] {
+                let refused = at(url, token, insecure).unwrap_err().to_string();
+                assert!(refused.contains("https"), "{refused}");
+            }
+            assert!(at(url, None, true).is_ok(), "{url}");
         }
+    }
+    #[test]
+    fn a_password_in_the_address_is_refused_and_not_shown() {
+        let codec = Codec {
+            url: "https://me:hunter2@codec.example".to_owned(),
+            bearer_env: None,
+            ca_file: None,
+            insecure: false,
+        };
+        let refused = RemoteCodec::at(&codec, "default", &SkippingClock::default());
+        let refused = refused.unwrap_err().to_string();
+        assert!(!refused.contains("hunter2"), "{refused}");
+    }
+
+    #[test]
+    fn requests_are_bounded_by_count_and_by_size() {
+        let of = |size: usize| Payload {
+            data: vec![0; size].into(),
+            ..Payload::default()
+        };
+        let sizes = |payloads: &mut [Payload]| {
+            let mut found: Vec<&mut Payload> = payloads.iter_mut().collect();
+            let parts = parts(&mut found);
+            parts.iter().map(|part| part.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&mut vec![of(1); 450]), [200, 200, 50]);
+        assert_eq!(sizes(&mut vec![of(MOST_BYTES / 2); 5]), [2, 2, 1]);
+        assert_eq!(sizes(&mut [of(1), of(MOST_BYTES + 1), of(1)]), [1, 1, 1]);
+        assert_eq!(sizes(&mut []), [0; 0]);
     }
 }

@@ -39,7 +39,7 @@ pub struct Config {
     pub quotas: RequestQuotas,
 }
 
-/// Certificates and keys, PEM. The files are read again for every new connection.
+/// Certificates and keys, PEM. The files are read again when they change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tls {
@@ -62,6 +62,12 @@ pub struct Codec {
     /// The environment variable that holds a bearer token for it.
     #[serde(default)]
     pub bearer_env: Option<String>,
+    /// The only certificate authorities to trust for it, PEM; the system's when there are none.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// Allows an `http` address of another machine, for networks that encrypt by themselves.
+    #[serde(default)]
+    pub insecure: bool,
 }
 
 /// How many calls this gateway makes per second. The defaults stay below those of a self-hosted server.
@@ -126,6 +132,11 @@ pub enum ConfigError {
     /// Not an address.
     #[error("`address`: `{0}` is not an http or https address with a host")]
     Address(String),
+    /// A user name or a password in the address. Not shown.
+    #[error(
+        "`address` must not contain a user name or a password; use an API key or a certificate"
+    )]
+    SecretInAddress,
     /// No namespace.
     #[error("`namespace` must not be empty")]
     Namespace,
@@ -157,6 +168,9 @@ pub enum ConfigError {
         /// What is wrong.
         why: String,
     },
+    /// A quota that leaves nothing to watches.
+    #[error("`quotas.{0}`: `burst` must be at least 4 and `per_second` at least 1")]
+    Quota(&'static str),
     /// Not an address of a codec.
     #[error("`codec.url`: {0}")]
     Codec(String),

@@ -7,12 +7,17 @@ use stateway_provider_api::adapter::one_line;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 use tonic::{Code, Status};
 
+use crate::quota::Limit;
+
 /// The header that names the limit that was reached.
 const EXHAUSTED_CAUSE: &str = "x-resource-exhausted-cause";
 /// How long to wait when the server names no pause: its limits count calls per second, except those of
 /// calls under way.
 const RATE_PAUSE: Duration = Duration::from_secs(1);
 const LOAD_PAUSE: Duration = Duration::from_secs(5);
+
+/// Causes that are about the server and not about the caller.
+const LOAD: [&str; 3] = ["SystemOverloaded", "Persistence", "CircuitBreaker"];
 
 /// `google.rpc.Status`, which carries the details of an error.
 #[derive(Clone, PartialEq, Message)]
@@ -69,7 +74,7 @@ pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
     };
     match kind {
         ErrorKind::Throttled => {
-            error.with_retry_after(throttle_pause(status).unwrap_or(RATE_PAUSE))
+            error.with_retry_after(throttle(status).map_or(RATE_PAUSE, |it| it.pause))
         }
         ErrorKind::PermissionDenied => {
             error.with_hint("Check the API key or the certificate, and the namespace.")
@@ -140,25 +145,35 @@ fn cause(status: &Status) -> Option<String> {
     Some(cause.to_str().ok()?.to_owned())
 }
 
-/// How long the server wants to be left alone; `None` unless it asks to slow down.
-pub(crate) fn throttle_pause(status: &Status) -> Option<Duration> {
+/// A request of the server to slow down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Throttle {
+    pub(crate) pause: Duration,
+    pub(crate) limit: Limit,
+}
+
+/// How long the server wants to be left alone, and by which calls; `None` unless it asks to slow down.
+pub(crate) fn throttle(status: &Status) -> Option<Throttle> {
     if kind(status) != ErrorKind::Throttled {
         return None;
     }
-    let named = detail::<RetryInfo>(status, "RetryInfo").and_then(|info| info.retry_delay);
-    if let Some(Ok(pause)) = named.map(Duration::try_from) {
-        return Some(pause);
-    }
     let cause = cause(status).unwrap_or_default();
-    let by_load = [
-        "Concurrent",
-        "SystemOverloaded",
-        "Persistence",
-        "CircuitBreaker",
-    ]
-    .iter()
-    .any(|word| cause.contains(word));
-    Some(if by_load { LOAD_PAUSE } else { RATE_PAUSE })
+    let limit = if cause.contains("BusyWorkflow") {
+        Limit::OneWorkflow
+    } else if cause.contains("Concurrent") {
+        Limit::Concurrent
+    } else if LOAD.iter().any(|word| cause.contains(word)) {
+        Limit::Server
+    } else {
+        Limit::Rate
+    };
+    let named = detail::<RetryInfo>(status, "RetryInfo").and_then(|info| info.retry_delay);
+    let pause = match named.map(Duration::try_from) {
+        Some(Ok(pause)) => pause,
+        _ if matches!(limit, Limit::Concurrent | Limit::Server) => LOAD_PAUSE,
+        _ => RATE_PAUSE,
+    };
+    Some(Throttle { pause, limit })
 }
 
 /// The call's deadline passed.
@@ -201,6 +216,7 @@ fn code_name(code: Code) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quota::Api;
 
     fn exhausted(cause: &'static str) -> Status {
         let mut status = Status::resource_exhausted("namespace rate limit exceeded");
@@ -222,7 +238,26 @@ mod tests {
             refusal(Verb::Start, &large).kind,
             ErrorKind::InvalidArgument
         );
-        assert_eq!(throttle_pause(&large), None);
+        assert_eq!(throttle(&large), None);
+    }
+
+    #[test]
+    fn a_refusal_pauses_the_calls_that_it_is_about() {
+        use crate::quota::Api::{LongPolls, Reads, Visibility};
+        let paused = |cause, refused| {
+            let limit = throttle(&exhausted(cause)).unwrap().limit;
+            let concerned = Api::ALL.into_iter();
+            concerned
+                .filter(|api| limit.concerns(refused, *api))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(paused("ConcurrentLimit", Some(LongPolls)), [LongPolls]);
+        assert_eq!(paused("RpsLimit", Some(LongPolls)), [Reads, LongPolls]);
+        assert_eq!(paused("RpsLimit", Some(Visibility)), [Visibility]);
+        assert_eq!(paused("BusyWorkflow", Some(Reads)), []);
+        assert_eq!(paused("SystemOverloaded", Some(Reads)), Api::ALL);
+        assert_eq!(paused("PersistenceLimit", None), Api::ALL);
+        assert_eq!(paused("RpsLimit", None), []);
     }
 
     #[test]
@@ -241,7 +276,8 @@ mod tests {
         };
         let details = details.encode_to_vec().into();
         let status = Status::with_details(Code::ResourceExhausted, "slow down", details);
-        assert_eq!(throttle_pause(&status), Some(Duration::from_secs(7)));
+        let throttle = throttle(&status).unwrap();
+        assert_eq!(throttle.pause, Duration::from_secs(7));
     }
 
     #[test]

@@ -31,11 +31,19 @@ pub(crate) struct Facts {
     pub(crate) children: BTreeMap<i64, Child>,
     /// Updates that were accepted and have not answered, by the number of the event.
     pub(crate) updates: BTreeMap<i64, String>,
+    /// Signals and accepted updates, by their request ids.
+    pub(crate) requests: BTreeMap<String, Delivered>,
+    /// The newest event that only a workflow whose first workflow task was scheduled can have. Signals and
+    /// other requests of clients can come before that task.
+    pub(crate) begun: Option<i64>,
     /// The newest event that completed a workflow task.
     pub(crate) last_task: Option<i64>,
     /// Why the newest workflow task failed or timed out, with the event; none after one that completed.
     pub(crate) task_failed: Option<(i64, ExecutionError)>,
     pub(crate) task_timed_out: Option<(i64, ExecutionError)>,
+    /// The newest workflow task that failed because something arrived while the worker had it, or because its worker
+    /// left; none after one that completed.
+    pub(crate) interrupted: Option<i64>,
     /// The completed workflow task that the newest one follows directly. That one only asked for more
     /// time: a local activity runs in it.
     pub(crate) heartbeat: Option<i64>,
@@ -47,6 +55,14 @@ pub(crate) struct Facts {
     pub(crate) marker: Option<(i64, LocalActivity)>,
     /// The newest event completed a workflow task.
     pub(crate) after_task: bool,
+}
+
+/// A signal or an update that the history shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    pub(crate) event: i64,
+    /// The hash of its name and its arguments.
+    pub(crate) body: u64,
 }
 
 /// How a run began.
@@ -152,14 +168,17 @@ impl Facts {
         self.timers.retain(|event, _| *event > first);
         self.children.retain(|event, _| *event > first);
         self.updates.retain(|event, _| *event > first);
+        self.requests.retain(|_, delivered| delivered.event > first);
         for timer in self.timers.values_mut() {
             timer.retries.take_if(|retried| retried.event <= first);
         }
         self.marker.take_if(|(_, marker)| marker.event <= first);
+        self.begun.take_if(|event| *event <= first);
         self.last_task.take_if(|event| *event <= first);
         self.heartbeat.take_if(|event| *event <= first);
         self.task_failed.take_if(|(event, _)| *event <= first);
         self.task_timed_out.take_if(|(event, _)| *event <= first);
+        self.interrupted.take_if(|event| *event <= first);
         self.cancel.take_if(|(event, _)| *event <= first);
         self.reset.take_if(|reset| reset.event <= first);
     }
@@ -172,7 +191,8 @@ impl Facts {
 
     /// How much memory this takes, roughly, in entries.
     pub(crate) fn weight(&self) -> usize {
-        1 + self.activities.len() + self.timers.len() + self.children.len()
+        let steps = self.activities.len() + self.timers.len() + self.children.len();
+        1 + steps + self.requests.len()
     }
 
     /// The event number of the open activity with this id.

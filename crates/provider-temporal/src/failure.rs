@@ -7,6 +7,7 @@ use crate::api::enums::v1::TimeoutType;
 use crate::api::failure::v1::Failure;
 use crate::api::failure::v1::failure::FailureInfo;
 use crate::payload;
+use crate::steps::{activity_name, child_name};
 
 /// The most causes that are followed.
 const DEEPEST: usize = 10;
@@ -19,9 +20,8 @@ pub(crate) fn error(failure: &Failure) -> ExecutionError {
     let mut messages: Vec<String> = telling.map(message).collect();
     messages.dedup();
     messages.retain(|message| !message.is_empty());
-    let first = chain.iter().find_map(|link| step(link));
     ExecutionError {
-        step: first.unwrap_or_default().to_owned(),
+        step: chain.iter().find_map(|link| step(link)).unwrap_or_default(),
         native_code: chain.iter().find_map(|link| code(link)).unwrap_or_default(),
         category: chain.iter().find_map(|link| category(link)),
         ..ExecutionError::message(messages.join(": "))
@@ -87,9 +87,16 @@ fn category(failure: &Failure) -> Option<ErrorCategory> {
     is_timeout.then_some(ErrorCategory::Timeout)
 }
 
-fn step(failure: &Failure) -> Option<&str> {
+/// The name of the step that failed.
+fn step(failure: &Failure) -> Option<String> {
     match failure.failure_info.as_ref()? {
-        FailureInfo::ActivityFailureInfo(info) => Some(&info.activity_id),
+        FailureInfo::ActivityFailureInfo(info) => {
+            let kind = info.activity_type.as_ref().map_or("", |kind| &kind.name);
+            Some(activity_name(&info.activity_id, kind))
+        }
+        FailureInfo::ChildWorkflowExecutionFailureInfo(info) => {
+            Some(child_name(&info.workflow_execution.as_ref()?.workflow_id))
+        }
         _ => None,
     }
 }

@@ -1,29 +1,33 @@
-//! Histories: the events of all runs of an execution, the oldest run first. Events that a reset copied
-//! from another run are left out.
+//! Histories: the events of all runs of an execution that the server still has, the oldest run first. Events that
+//! a reset copied from another run are left out.
 //!
 //! The server's pages are groups of events that were written together, so a page here may end in the
 //! middle of one of them: a cursor has the server's token and the last event that was shown.
 
+mod chain;
 mod event;
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_provider_api::adapter::cursor::{self, HISTORY, NEWEST};
 use stateway_provider_api::adapter::page_size;
-use stateway_provider_api::{EventOrder, HistoryPage, HistoryRequest, Result, View};
+use stateway_provider_api::{ErrorKind, EventOrder, HistoryPage, HistoryRequest, Result, View};
 
 use crate::api::history::v1::HistoryEvent;
-use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::{
     GetWorkflowExecutionHistoryRequest, GetWorkflowExecutionHistoryReverseRequest,
 };
 use crate::client::{Ask, Client};
+use crate::facts::Facts;
 use crate::id::WorkflowRef;
-use crate::list::LONGEST_PAGE;
 use crate::query;
 use crate::quota::Api;
-use crate::reader::{Reader, info, not_found};
-use crate::response::run_id;
+use crate::reader::{Reader, not_found};
 use crate::time::timestamp;
+use chain::{Chain, Run};
+use event::Before;
 
 /// The most events of one page.
 const LONGEST: u32 = 1_000;
@@ -32,28 +36,48 @@ const LONGEST: u32 = 1_000;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Position {
-    /// The run.
     run: String,
+    /// When the run began, in case that the server deletes it before the next page is read.
+    started: Option<Timestamp>,
     /// The server's token of the page that contains the next event; empty: the run's first page.
     token: Vec<u8>,
     /// The last event of this run that was shown; 0: none.
     shown: i64,
-    /// The last event of the current run when the first page was read. The server shows events beyond
-    /// it that it may take back.
+    /// The run that was the current one when the first page was read, and its last event then.
+    current: String,
     until: i64,
 }
 
-/// A run, as far as its events are concerned.
-#[derive(Debug, Clone, PartialEq)]
-struct Run {
-    id: String,
-    info: WorkflowExecutionInfo,
-    started: Option<jiff::Timestamp>,
-    /// The number of its last event.
-    length: i64,
-    /// The sum of the lengths of the runs before it: event numbers of an execution ascend over its
-    /// runs.
-    offset: i64,
+impl Position {
+    /// The beginning of another run.
+    fn of(run: &Run, current: String, until: i64) -> Self {
+        Self {
+            run: run.id.clone(),
+            started: run.started,
+            token: Vec::new(),
+            shown: 0,
+            current,
+            until,
+        }
+    }
+
+    fn next(&self, run: Option<&Run>) -> Option<Self> {
+        run.map(|run| Self::of(run, self.current.clone(), self.until))
+    }
+
+    /// Where to read on: here, or in the next run that the server still has.
+    fn place(self, runs: &[Run], newest_first: bool) -> Option<(usize, Self)> {
+        if let Some(place) = runs.iter().position(|run| run.id == self.run) {
+            return Some((place, self));
+        }
+        let place = if newest_first {
+            runs.iter().rposition(|run| run.started < self.started)
+        } else {
+            runs.iter().position(|run| run.started > self.started)
+        };
+        let place = place?;
+        Some((place, self.next(runs.get(place))?))
+    }
 }
 
 pub(crate) async fn history(
@@ -66,64 +90,63 @@ pub(crate) async fn history(
     let name = if newest_first { NEWEST } else { HISTORY };
     let from: Option<Position> = cursor::read(name, request.cursor.as_deref(), ask.verb)?;
     let size = page_size(request.page_size, LONGEST, ask.verb)? as usize;
-    let runs = reader.chain(ask, of).await?;
+    let chain = reader.chain(ask, of).await?;
+    let runs = &chain.runs;
     let first = if newest_first {
         runs.last()
     } else {
         runs.first()
     };
-    let Some(first) = first else {
+    let (Some(first), Some(current)) = (first, runs.last()) else {
         return Ok(HistoryPage::default());
     };
-    let mut at = from.unwrap_or_else(|| Position {
-        run: first.id.clone(),
-        token: Vec::new(),
-        shown: 0,
-        until: runs.last().map_or(0, |run| run.length),
-    });
+    let from = from.unwrap_or_else(|| Position::of(first, current.id.clone(), current.length));
+    let mut next = Some(from);
     let mut events = Vec::new();
-    let mut next = None;
-    while let Some(place) = runs.iter().position(|run| run.id == at.run) {
+    while events.len() < size {
+        let Some((place, mut at)) = next.and_then(|at| at.place(runs, newest_first)) else {
+            next = None;
+            break;
+        };
         let run = &runs[place];
-        let is_current = place + 1 == runs.len();
-        let until = if is_current { at.until } else { run.length };
-        let page = reader
-            .page(ask, &of.run(&run.id), &at, newest_first, size)
-            .await?;
-        let (mut page, token) = page;
-        page.retain(|event| is_shown(event, run, until, at.shown, newest_first));
+        let other = if newest_first {
+            place.checked_sub(1).map(|place| &runs[place])
+        } else {
+            runs.get(place + 1)
+        };
+        let read = reader.run_page(ask, of, run, &at, newest_first, size).await;
+        let (mut page, token, facts) = match read {
+            Ok(read) => read,
+            // The server has deleted the run since it was listed.
+            Err(error) if error.kind == ErrorKind::NotFound && place + 1 < runs.len() => {
+                next = at.next(other);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if let Some(codec) = reader.codec.as_ref().filter(|_| request.view == View::Full) {
-            codec.decode_events(&mut page).await;
+            codec.decode_events(ask.call, &mut page).await;
         }
-        let facts = reader.facts(ask, of, &run.info).await?;
+        let is_oldest = place == 0 && page.iter().any(|event| event.event_id == 1);
+        let before = if is_oldest {
+            reader.before(ask, of, &chain, &facts).await?
+        } else {
+            None
+        };
         let room = size - events.len();
         let is_cut = page.len() > room;
         for event in page.iter().take(room) {
             at.shown = event.event_id;
-            events.push(event::shown(event, run.offset, request.view, &facts));
+            let shown = event::shown(event, run.offset, request.view, &facts, before.as_ref());
+            events.push(shown);
         }
-        if is_cut {
-            next = Some(at.clone());
+        next = if is_cut {
+            Some(at)
         } else if !token.is_empty() {
-            at.token = token;
-            next = Some(at.clone());
+            Some(Position { token, ..at })
         } else {
-            let other = if newest_first {
-                place.checked_sub(1).map(|place| &runs[place])
-            } else {
-                runs.get(place + 1)
-            };
-            next = other.map(|other| Position {
-                run: other.id.clone(),
-                token: Vec::new(),
-                shown: 0,
-                until: at.until,
-            });
-        }
-        match &next {
-            Some(position) if events.len() < size => at = position.clone(),
-            _ => break,
-        }
+            at.next(other)
+        };
     }
     Ok(HistoryPage {
         events,
@@ -132,31 +155,76 @@ pub(crate) async fn history(
 }
 
 /// Whether an event of a page is to be shown: not twice, not a copy, nothing that may be taken back.
-fn is_shown(event: &HistoryEvent, run: &Run, until: i64, shown: i64, newest_first: bool) -> bool {
+fn is_shown(
+    event: &HistoryEvent,
+    run: &Run,
+    facts: &Facts,
+    at: &Position,
+    newest_first: bool,
+) -> bool {
     let id = event.event_id;
-    let is_new = shown == 0 || if newest_first { id < shown } else { id > shown };
-    let is_copy = timestamp(event.event_time.as_ref()) < run.started;
-    is_new && id <= until && !is_copy
+    let until = if run.id == at.current {
+        at.until
+    } else {
+        run.length
+    };
+    let is_new = at.shown == 0
+        || if newest_first {
+            id < at.shown
+        } else {
+            id > at.shown
+        };
+    is_new && id <= until && !is_copy(event, run, facts)
+}
+
+/// Whether a reset copied the event from another run.
+fn is_copy(event: &HistoryEvent, run: &Run, facts: &Facts) -> bool {
+    if let Some(reset) = &facts.reset {
+        return event.event_id < reset.event;
+    }
+    // The reset may be too long ago for the facts. The start of a run may be rounded.
+    let earliest = run
+        .started
+        .and_then(|time| time.checked_sub(query::IMPRECISION).ok());
+    timestamp(event.event_time.as_ref()) < earliest
 }
 
 impl Reader {
-    /// The runs of an execution, the oldest first; only the named one if a run is named. Runs of one
-    /// workflow follow each other, so those since the first run of the chain belong to it.
-    async fn chain(&self, ask: Ask<'_>, of: &WorkflowRef) -> Result<Vec<Run>> {
-        let described = self.describe(ask, of).await?;
-        let info = info(ask.verb, &described)?;
-        let current = run(info);
-        let first = &info.first_run_id;
-        if of.run_id.is_some() || first.is_empty() || *first == current.id {
-            return Ok(vec![current]);
-        }
-        let query = query::chain_of(&of.workflow_id);
-        let page = self.runs(ask, &query, LONGEST_PAGE, Vec::new()).await?;
-        Ok(in_order(
-            page.rows.iter().map(run).collect(),
-            current,
-            first,
-        ))
+    /// The next events of a run that are to be shown, and the server's token of the page after them.
+    async fn run_page(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        run: &Run,
+        at: &Position,
+        newest_first: bool,
+        size: usize,
+    ) -> Result<(Vec<HistoryEvent>, Vec<u8>, Arc<Facts>)> {
+        let named = of.run(&run.id);
+        let page = self.page(ask, &named, at, newest_first, size).await;
+        let (mut page, token) = page?;
+        let facts = self.facts(ask, of, &run.info).await?;
+        page.retain(|event| is_shown(event, run, &facts, at, newest_first));
+        Ok((page, token, facts))
+    }
+
+    /// The run before the oldest one that is shown.
+    async fn before(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+        chain: &Chain,
+        oldest: &Facts,
+    ) -> Result<Option<Before>> {
+        let begin = oldest.begin.as_ref().filter(|_| chain.is_cut);
+        let Some(run) = begin.and_then(|begin| begin.previous_run.clone()) else {
+            return Ok(None);
+        };
+        let run = of.run(&run);
+        Ok(Some(Before {
+            is_gone: !self.has_run(ask, &run).await?,
+            name: run.name(),
+        }))
     }
 
     /// The page of the server that contains the next events.
@@ -205,58 +273,66 @@ impl Reader {
     }
 }
 
-/// The runs of a chain in their order, with the sums of their lengths. If the server has forgotten the
-/// first run, what it still lists may belong to an earlier chain, and only the current run is left.
-fn in_order(mut runs: Vec<Run>, current: Run, first: &str) -> Vec<Run> {
-    let began = runs
-        .iter()
-        .find(|run| run.id == first)
-        .map(|run| run.started);
-    runs.retain(|run| {
-        let is_of_chain = began.is_some_and(|began| run.started >= began);
-        run.id != current.id && is_of_chain && run.started <= current.started
-    });
-    runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
-    runs.push(current);
-    let mut offset = 0;
-    for run in &mut runs {
-        run.offset = offset;
-        offset += run.length;
-    }
-    runs
-}
-
-fn run(info: &WorkflowExecutionInfo) -> Run {
-    Run {
-        id: run_id(info).to_owned(),
-        info: info.clone(),
-        started: timestamp(info.start_time.as_ref()),
-        length: info.history_length,
-        offset: 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::workflow::v1::WorkflowExecutionInfo;
+    use crate::facts::Reset;
 
-    fn at(id: &str, second: i64) -> Run {
+    fn run(id: &str, second: i64) -> Run {
         Run {
             id: id.to_owned(),
             info: WorkflowExecutionInfo::default(),
-            started: jiff::Timestamp::from_second(second).ok(),
+            started: Timestamp::from_second(second).ok(),
             length: 10,
             offset: 0,
         }
     }
 
+    fn event(event_id: i64, nanos: i32) -> HistoryEvent {
+        HistoryEvent {
+            event_id,
+            event_time: Some(prost_types::Timestamp { seconds: 30, nanos }),
+            ..HistoryEvent::default()
+        }
+    }
+
     #[test]
-    fn a_chain_is_the_runs_since_its_first_one() {
-        let listed = vec![at("c", 30), at("b", 20), at("older", 10)];
-        let runs = in_order(listed, at("c", 30), "b");
-        let shown: Vec<_> = runs.iter().map(|run| (&*run.id, run.offset)).collect();
-        assert_eq!(shown, [("b", 0), ("c", 10)]);
-        let forgotten = in_order(vec![at("older", 10)], at("c", 30), "b");
-        assert_eq!(forgotten, [at("c", 30)]);
+    fn a_start_that_the_server_has_rounded_up_does_not_hide_the_first_event() {
+        let mut run = run("b", 30);
+        run.started = Timestamp::new(30, 1_000).ok();
+        assert!(!is_copy(&event(1, 600), &run, &Facts::default()));
+        run.started = Timestamp::from_second(31).ok();
+        assert!(is_copy(&event(1, 600), &run, &Facts::default()));
+    }
+
+    #[test]
+    fn what_comes_before_a_reset_is_a_copy() {
+        let facts = Facts {
+            reset: Some(Reset {
+                base_run: "a".to_owned(),
+                at: None,
+                why: String::new(),
+                event: 4,
+            }),
+            ..Facts::default()
+        };
+        let run = run("b", 30);
+        assert!(is_copy(&event(3, 0), &run, &facts));
+        assert!(!is_copy(&event(4, 0), &run, &facts));
+    }
+
+    #[test]
+    fn a_history_continues_after_a_run_that_is_gone() {
+        let runs = [run("b", 20), run("c", 30)];
+        let at = |id: &str, second| Position::of(&run(id, second), "c".to_owned(), 10);
+        let place = |at: Position, newest_first| {
+            let found = at.place(&runs, newest_first);
+            found.map(|(place, at)| (place, at.run))
+        };
+        assert_eq!(place(at("a", 10), false), Some((0, "b".to_owned())));
+        assert_eq!(place(at("a", 10), true), None);
+        assert_eq!(place(at("d", 25), true), Some((0, "b".to_owned())));
+        assert_eq!(place(at("c", 30), false), Some((1, "c".to_owned())));
     }
 }

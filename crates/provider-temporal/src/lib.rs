@@ -4,7 +4,7 @@
 //! of its own; what it remembers saves calls and can be lost.
 //!
 //! The pure part is `facts`, `steps`, `response`, `failure`, `payload`, `query`, `request` and `error`; the
-//! shell is `client`, `codec`, `reader`, `list`, `history`, `definitions`, `start`, `signal`, `steer`, `watch` and
+//! shell is `client`, `codec`, `reader`, `list`, `count`, `history`, `definitions`, `start`, `signal`, `steer`, `watch` and
 //! `provider`.
 
 #[doc(hidden)]
@@ -13,6 +13,7 @@ mod capability;
 mod client;
 mod codec;
 mod config;
+mod count;
 mod definitions;
 mod deleted;
 mod error;
@@ -41,12 +42,14 @@ pub use capability::CAPABILITIES;
 pub use config::{Codec, Config, ConfigError, RequestQuotas, Tls};
 pub use provider::TemporalProvider;
 
-/// For the wire tests beside this crate: a recorded description and history in, observation out.
+/// For the wire tests beside this crate: a recorded description and history, or a recorded row of a list, in;
+/// observation out.
 #[doc(hidden)]
 pub mod wire {
-    use stateway_provider_api::{Observation, Result};
+    use stateway_provider_api::{Observation, Result, Verb};
 
     use crate::api::history::v1::HistoryEvent;
+    use crate::api::workflow::v1::WorkflowExecutionInfo;
     use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
     use crate::task_queue::{QueueKind, Queues};
 
@@ -70,5 +73,12 @@ pub mod wire {
         };
         let queues = Queues::without_workers(without_workers.iter().map(queue));
         crate::reader::recorded(described, events, &queues)
+    }
+    /// What a row of a list shows.
+    ///
+    /// # Errors
+    /// A row without a workflow id.
+    pub fn row(info: &WorkflowExecutionInfo) -> Result<Observation> {
+        crate::response::row(Verb::List, info)
     }
 }

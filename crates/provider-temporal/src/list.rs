@@ -5,6 +5,7 @@
 //! On other pages the current runs of the closed rows are asked for, in one query for many.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use crate::client::Ask;
 use crate::id::WorkflowRef;
 use crate::query;
 use crate::quota::{Api, RESERVE};
-use crate::reader::Reader;
+use crate::reader::{KnownExecution, Reader};
 use crate::response::{is_closed, row, run_id, workflow_id};
 
 /// The most rows of one page; the server gives no more.
@@ -95,6 +96,9 @@ impl Reader {
         let page = self.client.list_workflow_executions(ask, request).await?;
         let mut rows = page.executions;
         rows.retain(|run| !self.deleted.contains(run_id(run)));
+        if let Some(codec) = &self.codec {
+            codec.decode_rows(ask.call, &mut rows).await;
+        }
         Ok(Runs {
             rows,
             next: page.next_page_token,
@@ -146,8 +150,18 @@ impl Reader {
         }
         let open = || rows.iter().zip(&shown).filter(|(info, _)| !is_closed(info));
         for (info, seen) in open() {
-            let change = |known: Option<&Observation>| known.unwrap_or(seen).clone();
-            self.seen.note(workflow_id(info), now, change);
+            let id = workflow_id(info);
+            let known = self.seen.get(id);
+            if known.is_some_and(|known| !known.value.agrees_with(info, seen)) {
+                self.seen.forget(id);
+            }
+            self.seen.note(id, now, |known| match known {
+                Some(known) => known.clone(),
+                None => KnownExecution {
+                    run: run_id(info).to_owned(),
+                    seen: Arc::new(seen.clone()),
+                },
+            });
         }
         let turns = self.client.turns(Api::Reads, RESERVE);
         // Those that were never read take two turns each.
@@ -187,6 +201,8 @@ impl Reader {
                 Err(error) => tracing::debug!(%error, execution = of.workflow_id, "not described"),
             }
         }
-        known.map_or(seen, |known| Observation::clone(&known.value))
+        // What was read may be older than the row.
+        let known = known.filter(|known| known.value.agrees_with(info, &seen));
+        known.map_or(seen, |known| Observation::clone(&known.value.seen))
     }
 }

@@ -7,15 +7,16 @@ use futures::StreamExt;
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::adapter::SkippingClock;
 use stateway_provider_api::{
-    Call, CancelRequest, DefinitionsPage, DefinitionsRequest, Description, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, NativeDefinition, Observation, PauseRequest, Provider,
-    PurgeRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartRequest, Table, Verb, View, WatchScope, WatchStream,
+    Call, CancelRequest, Count, DefinitionsPage, DefinitionsRequest, Description, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, Observation,
+    PauseRequest, Provider, PurgeRequest, Result, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Table, Verb, View, WatchScope, WatchStream,
 };
 
 use crate::api::workflowservice::v1::{DescribeNamespaceRequest, GetSystemInfoRequest};
 use crate::client::{Ask, Client};
 use crate::codec::RemoteCodec;
+use crate::count::{LastCount, count};
 use crate::id::WorkflowRef;
 use crate::reader::Reader;
 use crate::watch::{News, Watches};
@@ -30,6 +31,7 @@ pub struct TemporalProvider {
     pub(crate) config: Config,
     pub(crate) reader: Arc<Reader>,
     watches: Watches,
+    last_count: LastCount,
     description: Arc<Description>,
 }
 
@@ -45,13 +47,14 @@ impl TemporalProvider {
     ) -> std::result::Result<Self, ConfigError> {
         let clock = SkippingClock::default();
         let client = Arc::new(Client::new(config, &clock)?);
-        let codec = RemoteCodec::new(config)?;
+        let codec = RemoteCodec::new(config, &clock)?;
         let reader = Arc::new(Reader::new(client, clock, codec));
         Ok(Self {
             id,
             config: config.clone(),
             watches: Watches::new(Arc::clone(&reader), config.long_polls),
             reader,
+            last_count: LastCount::default(),
             description: Description::fixed(CAPABILITIES, table),
         })
     }
@@ -65,12 +68,14 @@ impl TemporalProvider {
     /// Something was requested of an execution: watches read it immediately.
     pub(crate) fn nudge(&self, of: &WorkflowRef) {
         self.reader.stir(of);
+        self.last_count.forget();
         self.watches.report(News::Changed(of.workflow_id.clone()));
     }
 
     /// An execution was deleted.
     pub(crate) fn gone(&self, of: &WorkflowRef) {
         self.reader.stir(of);
+        self.last_count.forget();
         self.watches.report(News::Gone(of.name()));
     }
 }
@@ -97,9 +102,15 @@ impl Provider for TemporalProvider {
         } else {
             "activities only"
         };
+        let mut detail = format!("namespace {}; pauses {paused}", client.namespace());
+        let codec = self.reader.codec.as_ref();
+        if let Some(why) = codec.and_then(RemoteCodec::trouble) {
+            detail.push_str("; payloads are not decoded: ");
+            detail.push_str(&why);
+        }
         Ok(Health {
             engine_version: info.await?.server_version,
-            detail: format!("namespace {}; pauses {paused}", client.namespace()),
+            detail,
         })
     }
 
@@ -134,6 +145,12 @@ impl Provider for TemporalProvider {
         let verb = Verb::List;
         let by = (&*self.description.table, &self.id);
         list::list(&self.reader, Ask { call, verb }, request, by).await
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        let verb = Verb::Count;
+        let of = (&*self.reader, &self.last_count);
+        count(of, Ask { call, verb }, &self.description.table).await
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {

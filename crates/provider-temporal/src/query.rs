@@ -6,6 +6,7 @@ use stateway_provider_api::Table;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::{Row, Scope};
 
+use crate::api::enums::v1::WorkflowExecutionStatus;
 use crate::qualifier::NEXT_RUN;
 
 /// The words of the table and those of queries.
@@ -29,6 +30,18 @@ pub(crate) const IMPRECISION: SignedDuration = SignedDuration::from_millis(1);
 
 /// Every run that may be the current one of its workflow: what continues as new never is.
 pub(crate) const ALL: &str = "ExecutionStatus != 'ContinuedAsNew'";
+
+/// How many runs there are in each status.
+pub(crate) fn by_status() -> String {
+    format!("{ALL} GROUP BY ExecutionStatus")
+}
+
+/// The number of a status that a count names.
+pub(crate) fn status(word: &str) -> Option<i32> {
+    let (name, _) = STATUSES.into_iter().find(|(_, status)| *status == word)?;
+    let name = format!("WORKFLOW_EXECUTION_STATUS_{name}");
+    WorkflowExecutionStatus::from_str_name(&name).map(i32::from)
+}
 
 /// A query for the executions that the hints admit.
 pub(crate) fn list(hints: &Hints, table: &Table, provider: &ProviderId) -> String {

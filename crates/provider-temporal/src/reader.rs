@@ -4,14 +4,14 @@
 //! last known event on. The memory can be lost at any time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::{Pace, ReadSchedule, Reading, SkippingClock};
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, Verb, View};
 
-use crate::api::enums::v1::HistoryEventFilterType;
+use crate::api::enums::v1::{EventType, HistoryEventFilterType, WorkflowExecutionStatus};
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::workflow::v1::WorkflowExecutionInfo;
@@ -35,12 +35,50 @@ const PAGE: i32 = 256;
 /// The most pages of a history that are read for one answer.
 const MOST_PAGES: usize = 8;
 
+/// How many runs before the current one are searched for a request that is repeated. Each is read once and then
+/// remembered.
+pub(crate) const MOST_RUNS: usize = 16;
+
 /// How often open executions are described in watches. Descriptions are cheap, so nothing is shown that
 /// is older than ten seconds while the quota lasts.
 const PACE: Pace = Pace {
     slowest: Duration::from_secs(10),
+    ..FACTS
+};
+/// How much is remembered, of histories and of executions each. Weights are bytes, roughly.
+const FACTS: Pace = Pace {
+    most_executions: 50_000,
+    most_weight: 64 << 20,
     ..Pace::DEFAULT
 };
+/// What an execution, a step or an entry of a history takes beside its texts.
+const BYTES: usize = 512;
+
+/// For how long texts that the codec did not decode are shown again without asking it.
+const UNDECODED: Duration = Duration::from_secs(10);
+
+/// What was read of the history of a run.
+#[derive(Debug)]
+struct KnownFacts {
+    facts: Arc<Facts>,
+    /// The codec did not decode all texts that were read at this time.
+    undecoded: Option<Instant>,
+}
+
+/// An open execution as it was observed last.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownExecution {
+    /// The id of its run.
+    pub(crate) run: String,
+    pub(crate) seen: Arc<Observation>,
+}
+
+impl KnownExecution {
+    /// Whether a row of a list is about the same run in the same status. Otherwise the row is newer.
+    pub(crate) fn agrees_with(&self, info: &WorkflowExecutionInfo, row: &Observation) -> bool {
+        self.run == run_id(info) && self.seen.native.state == row.native.state
+    }
+}
 
 /// The server and what is remembered of it.
 pub(crate) struct Reader {
@@ -50,9 +88,9 @@ pub(crate) struct Reader {
     pub(crate) deleted: Deleted,
     queues: QueueCache,
     /// By the id of a run.
-    facts: ReadSchedule<Facts>,
+    facts: ReadSchedule<KnownFacts>,
     /// What was observed last of open executions, by their id, for lists and watches.
-    pub(crate) seen: ReadSchedule<Observation>,
+    pub(crate) seen: ReadSchedule<KnownExecution>,
 }
 
 impl Reader {
@@ -67,12 +105,13 @@ impl Reader {
             codec,
             deleted: Deleted::default(),
             queues: QueueCache::default(),
-            facts: ReadSchedule::new(Pace::DEFAULT),
+            facts: ReadSchedule::new(FACTS),
             seen: ReadSchedule::new(PACE),
         }
     }
 
-    /// The description of a workflow, which is always as new as the answer of the last write.
+    /// The description of a workflow, which is always as new as the answer of the last write. It belongs
+    /// to a write, so it does not wait for a turn of the quota.
     pub(crate) async fn describe(
         &self,
         ask: Ask<'_>,
@@ -100,7 +139,7 @@ impl Reader {
             return Err(not_found(error, ask.verb, of));
         }
         if let Some(codec) = &self.codec {
-            codec.decode_description(&mut described).await;
+            codec.decode_description(ask.call, &mut described).await;
         }
         Ok(described)
     }
@@ -112,7 +151,8 @@ impl Reader {
         of: &WorkflowRef,
         view: View,
     ) -> Result<Observation> {
-        let described = self.describe(ask, of).await?;
+        self.client.turn_within_quota(ask, Api::Reads).await?;
+        let described = self.describe_in_turn(ask, of).await?;
         let mut seen = self.observed(ask, of, &described).await?;
         if view == View::Full {
             self.add_payloads(ask, of, &described, &mut seen).await?;
@@ -135,7 +175,8 @@ impl Reader {
     ) -> Result<Observation> {
         let info = info(ask.verb, described)?;
         let facts = self.facts(ask, of, info).await?;
-        let queues = if is_closed(info) {
+        let is_paused = info.status() == WorkflowExecutionStatus::Paused;
+        let queues = if is_closed(info) || is_paused {
             Default::default()
         } else {
             let waiting = waiting_for(described);
@@ -156,9 +197,12 @@ impl Reader {
         }
         let now = Timestamp::now();
         let reading = Reading {
-            value: seen.clone(),
+            value: KnownExecution {
+                run: run_id(info).to_owned(),
+                seen: Arc::new(seen.clone()),
+            },
             progress: u64::try_from(info.state_transition_count).unwrap_or_default(),
-            weight: 1 + seen.steps.len(),
+            weight: weight(seen),
             next_change: next_change(seen, now),
         };
         self.seen.keep(id, reading, self.clock.now());
@@ -173,37 +217,88 @@ impl Reader {
     ) -> Result<Arc<Facts>> {
         let run = of.run(run_id(info));
         let known = self.facts.get(run_id(info)).map(|known| known.value);
-        let known = known.filter(|facts| facts.last <= info.history_length);
+        let is_usable = |known: &Arc<KnownFacts>| {
+            known.facts.last <= info.history_length && !self.is_stale(known)
+        };
+        let known = known.filter(is_usable);
         if let Some(known) = &known
-            && known.last == info.history_length
+            && known.facts.last == info.history_length
         {
-            return Ok(Arc::clone(known));
+            return Ok(Arc::clone(&known.facts));
         }
-        let from = known.as_ref().map_or(0, |facts| facts.last);
+        let from = known.as_ref().map_or(0, |known| known.facts.last);
         let from = from.max(info.history_length - WINDOW);
-        let mut events = self
+        let events = self
             .events_after(ask, &run, from, info.history_length)
             .await?;
-        if let Some(codec) = &self.codec {
-            codec.decode_failures(&mut events).await;
+        let (facts, undecoded) = match known {
+            Some(known) => (Facts::clone(&known.facts), known.undecoded),
+            None => Default::default(),
+        };
+        let from = (facts, undecoded);
+        self.extend(ask, &run, from, events, info.history_length)
+            .await
+    }
+
+    /// The codec had its time: texts that it did not decode are read again.
+    fn is_stale(&self, known: &KnownFacts) -> bool {
+        let is_over = |at: Instant| at + UNDECODED <= self.clock.now();
+        known.undecoded.is_some_and(is_over)
+    }
+
+    /// The facts of a run that has ended: its history has its last length.
+    pub(crate) async fn facts_of_ended(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+    ) -> Result<Arc<Facts>> {
+        let known = self.facts.get(run.run_id.as_deref().unwrap_or_default());
+        let is_usable = |known: &KnownFacts| known.facts.end.is_some() && !self.is_stale(known);
+        if let Some(known) = known.filter(|known| is_usable(&known.value)) {
+            return Ok(Arc::clone(&known.value.facts));
         }
-        let mut facts = known.map(|known| Facts::clone(&known)).unwrap_or_default();
-        if facts.begin.is_none() && from > 0 {
-            facts.feed(&self.first_event(ask, &run).await?);
+        let mut events = self.events_after(ask, run, 0, i64::MAX).await?;
+        let last = events.last().map_or(0, |event| event.event_id);
+        events.retain(|event| event.event_id > last - WINDOW);
+        self.extend(ask, run, Default::default(), events, last)
+            .await
+    }
+
+    /// Adds events to the facts of a run, up to the last one that counts.
+    async fn extend(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+        (mut facts, mut undecoded): (Facts, Option<Instant>),
+        mut events: Vec<HistoryEvent>,
+        last: i64,
+    ) -> Result<Arc<Facts>> {
+        if facts.begin.is_none() && events.first().is_none_or(|event| event.event_id > 1) {
+            events.insert(0, self.first_event(ask, run).await?);
+        }
+        if let Some(codec) = &self.codec
+            && !codec.decode_texts(ask.call, &mut events).await
+        {
+            undecoded.get_or_insert(self.clock.now());
         }
         for event in &events {
             facts.feed(event);
         }
-        facts.last = info.history_length;
+        facts.last = last;
         facts.close_window();
+        let facts = Arc::new(facts);
         let reading = Reading {
-            weight: facts.weight(),
+            weight: BYTES * facts.weight(),
             progress: u64::try_from(facts.last).unwrap_or_default(),
             next_change: None,
-            value: facts.clone(),
+            value: KnownFacts {
+                facts: Arc::clone(&facts),
+                undecoded,
+            },
         };
-        self.facts.keep(run_id(info), reading, self.clock.now());
-        Ok(Arc::new(facts))
+        let id = run.run_id.as_deref().unwrap_or_default();
+        self.facts.keep(id, reading, self.clock.now());
+        Ok(facts)
     }
 
     /// The events of a run after one and up to another, ascending. The server may have more already, and
@@ -237,7 +332,8 @@ impl Reader {
                 let id = event.event_id;
                 id > after && id <= last
             }));
-            if reached || token.is_empty() {
+            let is_enough = i64::try_from(events.len()).is_ok_and(|read| read >= WINDOW);
+            if reached || is_enough || token.is_empty() {
                 break;
             }
         }
@@ -245,24 +341,36 @@ impl Reader {
         Ok(events)
     }
 
-    /// The newest events of an execution's current run, newest first.
-    pub(crate) async fn newest_events(
-        &self,
-        ask: Ask<'_>,
-        of: &WorkflowRef,
-    ) -> Result<Vec<HistoryEvent>> {
-        self.client.count(Api::Reads);
-        let request = GetWorkflowExecutionHistoryReverseRequest {
-            namespace: self.client.namespace(),
-            execution: Client::execution(of),
-            maximum_page_size: PAGE,
-            next_page_token: Vec::new(),
-        };
-        let page = self
-            .client
-            .get_workflow_execution_history_reverse(ask, request);
-        let page = page.await.map_err(|error| not_found(error, ask.verb, of))?;
-        Ok(page.history.unwrap_or_default().events)
+    /// The point of a reset to the first workflow task of a run: the event after the one that started the task.
+    /// Signals and other events can come before it. `None` if no worker has taken the task.
+    pub(crate) async fn first_task(&self, ask: Ask<'_>, run: &WorkflowRef) -> Result<Option<i64>> {
+        let mut token = Vec::new();
+        for _ in 0..MOST_PAGES {
+            self.client.count(Api::Reads);
+            let request = GetWorkflowExecutionHistoryRequest {
+                namespace: self.client.namespace(),
+                execution: Client::execution(run),
+                maximum_page_size: PAGE,
+                next_page_token: token,
+                ..Default::default()
+            };
+            let page = self.client.get_workflow_execution_history(ask, request);
+            let page = page
+                .await
+                .map_err(|error| not_found(error, ask.verb, run))?;
+            let events = page.history.unwrap_or_default().events;
+            let started = events
+                .iter()
+                .find(|event| event.event_type() == EventType::WorkflowTaskStarted);
+            if let Some(started) = started {
+                return Ok(Some(started.event_id + 1));
+            }
+            token = page.next_page_token;
+            if token.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// The event that began a run.
@@ -322,7 +430,7 @@ impl Reader {
             events.extend(self.last_event(ask, &run).await?);
         }
         if let Some(codec) = &self.codec {
-            codec.decode_events(&mut events).await;
+            codec.decode_events(ask.call, &mut events).await;
         }
         for event in &events {
             match &event.attributes {
@@ -362,6 +470,21 @@ pub(crate) fn not_found(error: Error, verb: Verb, of: &WorkflowRef) -> Error {
         }
         _ => error,
     }
+}
+
+/// How much memory an observation takes, roughly, in bytes.
+fn weight(seen: &Observation) -> usize {
+    let steps = seen.steps.iter();
+    let retries = steps.clone().filter_map(|step| step.retry.as_ref());
+    let retries = retries.chain(&seen.retry);
+    let errors = steps
+        .filter_map(|step| step.last_error.as_ref())
+        .chain(&seen.last_error)
+        .chain(retries.filter_map(|retry| retry.last_error.as_ref()));
+    let errors: usize = errors.map(|error| error.message.len()).sum();
+    let labels = seen.labels.iter();
+    let labels: usize = labels.map(|(name, value)| name.len() + value.len()).sum();
+    BYTES * (2 + seen.steps.len()) + errors + labels
 }
 
 /// How long until something is expected to happen by itself.

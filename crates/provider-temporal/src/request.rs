@@ -1,16 +1,21 @@
 //! What the gateway asks, in Temporal's own terms. Pure.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use stateway_provider_api::{Error, ErrorKind, Result, StartDefinition, StartRequest, Verb};
+use stateway_provider_api::{
+    Error, ErrorKind, Observation, Result, RetryEvidence, RetryPhase, StartDefinition,
+    StartRequest, StepObservation, Verb,
+};
 
-use crate::api::common::v1::{Memo, RetryPolicy, SearchAttributes, WorkflowType};
+use crate::api::common::v1::{Memo, Payloads, RetryPolicy, SearchAttributes, WorkflowType};
 use crate::api::enums::v1::{TaskQueueKind, WorkflowIdConflictPolicy, WorkflowIdReusePolicy};
 use crate::api::history::v1::WorkflowExecutionStartedEventAttributes;
 use crate::api::taskqueue::v1::TaskQueue;
 use crate::api::workflowservice::v1::StartWorkflowExecutionRequest;
 use crate::definitions::SCHEDULE;
+use crate::qualifier::KIND;
 use crate::time::{duration, proto_duration};
 use crate::{CAPABILITIES, Config, payload};
 
@@ -209,16 +214,18 @@ pub(crate) fn is_same_start(
             .map(|(name, value)| (name, value.data))
             .collect::<BTreeMap<_, _>>()
     };
-    let input = |input: Option<&crate::api::common::v1::Payloads>| {
+    let input = |input: Option<&Payloads>| {
         let payloads = input
             .map(|input| input.payloads.clone())
             .unwrap_or_default();
         payloads.into_iter().map(|it| it.data).collect::<Vec<_>>()
     };
+    // The server shortens timeouts to its limits, and that of a run to that of the execution.
     let same_span = |wanted: Option<&prost_types::Duration>,
                      had: Option<&prost_types::Duration>| {
-        duration(wanted).is_none_or(|wanted| duration(had) == Some(wanted))
+        duration(wanted).is_none_or(|wanted| duration(had).is_some_and(|had| had <= wanted))
     };
+    let attempts = |policy: Option<&RetryPolicy>| policy.map(|policy| policy.maximum_attempts);
     let same_delay = duration(request.workflow_start_delay.as_ref())
         == duration(started.first_workflow_task_backoff.as_ref())
         || !request.cron_schedule.is_empty();
@@ -229,6 +236,7 @@ pub(crate) fn is_same_start(
         && indexed(request.search_attributes.as_ref())
             == indexed(started.search_attributes.as_ref())
         && request.cron_schedule == started.cron_schedule
+        && attempts(request.retry_policy.as_ref()) == attempts(started.retry_policy.as_ref())
         && same_span(
             request.workflow_execution_timeout.as_ref(),
             started.workflow_execution_timeout.as_ref(),
@@ -236,6 +244,10 @@ pub(crate) fn is_same_start(
         && same_span(
             request.workflow_run_timeout.as_ref(),
             started.workflow_run_timeout.as_ref(),
+        )
+        && same_span(
+            request.workflow_task_timeout.as_ref(),
+            started.workflow_task_timeout.as_ref(),
         )
         && same_delay
 }
@@ -247,9 +259,39 @@ pub(crate) fn update_name(signal: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The refusal of a step that does not back off.
-pub(crate) fn nothing_to_retry(step: &str) -> Error {
-    let message = if step.is_empty() {
+/// What a signal says, for comparison with an earlier one.
+pub(crate) fn signal_body(name: &str, arguments: Option<&Payloads>) -> u64 {
+    body("signal", name, arguments)
+}
+
+/// What an update says, for comparison with an earlier one.
+pub(crate) fn update_body(name: &str, arguments: Option<&Payloads>) -> u64 {
+    body("update", name, arguments)
+}
+
+fn body(kind: &str, name: &str, arguments: Option<&Payloads>) -> u64 {
+    let arguments = arguments.map(|it| it.payloads.as_slice());
+    let arguments = arguments.unwrap_or_default().iter();
+    let data: Vec<&[u8]> = arguments.map(|payload| &*payload.data).collect();
+    let mut hasher = DefaultHasher::new();
+    (kind, name, data).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The refusal of a step that does not back off, or that the server cannot retry.
+pub(crate) fn nothing_to_retry(step: &str, seen: &Observation) -> Error {
+    let phase = |retry: &RetryEvidence| retry.phase == RetryPhase::BetweenAttempts;
+    let is_local = |it: &StepObservation| {
+        let kind = it.native.qualifiers.get(KIND.as_str());
+        kind.is_some_and(|kind| kind == "local-activity") && it.retry.as_ref().is_some_and(phase)
+    };
+    let local = seen.steps.iter().find(|it| is_local(it));
+    let message = if seen.retry.as_ref().is_some_and(phase) {
+        "the workflow itself backs off, and the server cannot begin its next run earlier".to_owned()
+    } else if let Some(local) = local.filter(|it| step.is_empty() || it.name == step) {
+        let name = &local.name;
+        format!("`{name}` is a local activity, which only its worker retries")
+    } else if step.is_empty() {
         "no activity backs off".to_owned()
     } else {
         format!("step `{step}` does not back off")

@@ -15,13 +15,13 @@ use crate::error::malformed;
 use crate::facts::{Begin, Facts, Initiator};
 use crate::id::{WorkflowRef, run_name};
 use crate::payload;
-use crate::qualifier::{CANCEL, FIRST_TASK, NEXT_RUN, PENDING};
+use crate::qualifier::{ATTEMPT, CANCEL, FIRST_TASK, NEXT_RUN, PAUSE_CAUSE, PENDING};
 use crate::steps;
 use crate::task_queue::Queues;
 use crate::time::timestamp;
 
 /// The word for an open run that is not paused.
-const RUNNING: &str = "RUNNING";
+pub(crate) const RUNNING: &str = "RUNNING";
 
 /// The engine's word: the name of the status, or its number if this adapter does not know it.
 fn status_word(status: i32) -> String {
@@ -67,6 +67,18 @@ pub(crate) fn row(verb: Verb, info: &WorkflowExecutionInfo) -> Result<Observatio
         seen.native = seen.native.with(PENDING, "unread");
     }
     Ok(seen)
+}
+
+/// What is shown of an execution of which only the status is known.
+pub(crate) fn of_status(status: i32) -> Option<Observation> {
+    let name = ExecutionId::new("any").ok()?;
+    let native = NativeState::new(status_word(status));
+    let native = if native.state == RUNNING {
+        native.with(PENDING, "unread")
+    } else {
+        native
+    };
+    Some(Observation::new(name, native))
 }
 
 fn basics(verb: Verb, info: &WorkflowExecutionInfo, of: &WorkflowRef) -> Result<Observation> {
@@ -177,7 +189,7 @@ fn open(
         && described.pending_workflow_task.is_none();
     if is_idle {
         native = native.with(PENDING, "nothing");
-        let later = first_task(seen, described, facts);
+        let later = first_task(described, facts);
         native = native.with(FIRST_TASK, later.map_or("begun", |(why, _)| why));
         if let Some((why, until)) = later {
             seen.start_time = None;
@@ -201,16 +213,16 @@ fn open(
     seen.native = native;
 }
 
-/// Why the first workflow task is not scheduled yet, and when it will be.
-fn first_task(
-    seen: &Observation,
+/// Why the first workflow task is not scheduled yet, and when it will be. The history decides: signals and other
+/// requests of clients can come before that task.
+pub(crate) fn first_task(
     described: &DescribeWorkflowExecutionResponse,
     facts: &Facts,
 ) -> Option<(&'static str, Timestamp)> {
     let info = described.workflow_execution_info.as_ref()?;
     let until = timestamp(info.execution_time.as_ref())?;
-    let begins_later = info.history_length <= 1 && Some(until) > seen.create_time;
-    if !begins_later {
+    let begins_later = Some(until) > timestamp(info.start_time.as_ref());
+    if facts.begun.is_some() || !begins_later {
         return None;
     }
     let why = match facts.begin.as_ref().map(|begin| begin.initiator) {
@@ -253,10 +265,26 @@ fn between_runs(begin: &Begin, until: Timestamp) -> RetryEvidence {
     }
 }
 
-/// The failure to act on: of a step that is in trouble now.
+/// The failure to act on: of the step in the worst trouble, of several the newest. A step that runs again still
+/// has the failure of its attempt before.
 fn last_error(steps: &[StepObservation]) -> Option<stateway_model::ExecutionError> {
-    let open = steps.iter().rev().filter(|step| step.end_time.is_none());
-    open.filter_map(|step| step.last_error.clone()).next()
+    let open = steps.iter().filter(|step| step.end_time.is_none());
+    let failing = open.filter(|step| step.last_error.is_some());
+    failing.max_by_key(|step| trouble(step))?.last_error.clone()
+}
+
+/// How badly a step with an error is off: stuck, between two attempts, or under way again.
+fn trouble(step: &StepObservation) -> u8 {
+    let qualifiers = &step.native.qualifiers;
+    let is = |name: &str, value: &str| qualifiers.get(name).is_some_and(|it| it == value);
+    let phase = step.retry.as_ref().map(|retry| retry.phase);
+    if is(ATTEMPT.as_str(), "repeated") || is(PAUSE_CAUSE.as_str(), "failures") {
+        2
+    } else if phase == Some(RetryPhase::BetweenAttempts) {
+        1
+    } else {
+        0
+    }
 }
 
 fn pause(

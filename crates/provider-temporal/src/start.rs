@@ -5,13 +5,17 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, StartRequest, Verb, View};
 
 use crate::TemporalProvider;
+use crate::api::enums::v1::WorkflowIdReusePolicy;
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::workflowservice::v1::StartWorkflowExecutionRequest;
 use crate::client::Ask;
 use crate::id::WorkflowRef;
 use crate::reader::info;
-use crate::request;
 use crate::response::run_id;
+use crate::{query, request};
+
+/// How many runs of a workflow are searched for a start whose id may be used again.
+const MOST_RUNS: u32 = 16;
 
 pub(crate) async fn start(
     provider: &TemporalProvider,
@@ -38,6 +42,10 @@ pub(crate) async fn start(
         .options
         .get("conflict_policy")
         .is_some_and(|it| it == "use-existing");
+    if let Some(run) = earlier_start(provider, ask, &of, &message).await? {
+        check_same(provider, ask, &run, &message).await?;
+        return reader.get(ask, &of, View::Basic).await;
+    }
     match reader
         .client
         .start_workflow_execution(ask, message.clone())
@@ -55,6 +63,45 @@ pub(crate) async fn start(
     }
     provider.nudge(&of);
     reader.get(ask, &of, View::Basic).await
+}
+
+/// The run that this request began before, if the id may be used again: the server compares the request id only with
+/// that of the current run, and would begin another execution.
+async fn earlier_start(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    of: &WorkflowRef,
+    message: &StartWorkflowExecutionRequest,
+) -> Result<Option<WorkflowRef>> {
+    if message.workflow_id_reuse_policy() == WorkflowIdReusePolicy::RejectDuplicate {
+        return Ok(None);
+    }
+    let query = query::chain_of(&of.workflow_id);
+    let page = provider.reader.runs(ask, &query, MOST_RUNS, Vec::new());
+    for row in page.await?.rows {
+        let run = of.run(run_id(&row));
+        if began(provider, ask, &run, &message.request_id).await? {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether this request began a run that the server still has.
+async fn began(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    run: &WorkflowRef,
+    request_id: &str,
+) -> Result<bool> {
+    match provider.reader.describe(ask, run).await {
+        Ok(described) => {
+            let extended = described.workflow_extended_info.unwrap_or_default();
+            Ok(extended.request_id_infos.contains_key(request_id))
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The first run of the current chain, if this request began it.
@@ -75,14 +122,7 @@ async fn first_run(
         "" => of.run(run_id(current)),
         first => of.run(first),
     };
-    let described = match provider.reader.describe(ask, &first).await {
-        Ok(described) => described,
-        // The server has forgotten it.
-        Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let extended = described.workflow_extended_info.unwrap_or_default();
-    let is_ours = extended.request_id_infos.contains_key(request_id);
+    let is_ours = began(provider, ask, &first, request_id).await?;
     Ok(is_ours.then_some(first))
 }
 

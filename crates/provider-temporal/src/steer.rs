@@ -21,12 +21,17 @@ use crate::client::{Ask, Client};
 use crate::id::WorkflowRef;
 use crate::reader::info;
 use crate::request::nothing_to_retry;
-use crate::response::is_closed;
+use crate::response::{first_task, is_closed};
 use crate::steps::activity_name;
 use crate::time::timestamp;
 
 pub(crate) use purge::purge;
 pub(crate) use retry_from::retry_from;
+
+/// The refusal of what only an open execution takes.
+pub(crate) fn has_ended(verb: Verb) -> Error {
+    Error::already_finished(verb, "the workflow execution has ended")
+}
 
 /// The description of an execution that has not ended.
 pub(crate) async fn open_execution(
@@ -36,10 +41,32 @@ pub(crate) async fn open_execution(
 ) -> Result<DescribeWorkflowExecutionResponse> {
     let described = provider.reader.describe(ask, of).await?;
     if is_closed(info(ask.verb, &described)?) {
-        let message = "the workflow execution has ended";
-        return Err(Error::already_finished(ask.verb, message));
+        return Err(has_ended(ask.verb));
     }
     Ok(described)
+}
+
+/// What a refused request means for an execution that was open before it. The server answers NOT_FOUND for an
+/// execution that has ended and for one that is gone.
+async fn refused(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    of: &WorkflowRef,
+    error: Error,
+) -> Error {
+    if error.kind != ErrorKind::NotFound {
+        return error;
+    }
+    match open_execution(provider, ask, of).await {
+        Ok(_) => {
+            let message = "another execution has begun under this id";
+            Error::new(ErrorKind::Conflict, ask.verb, message)
+                .with_reason("EXECUTION_REPLACED")
+                .with_hint("Read the execution, then decide again.")
+                .with_native_code(error.native_code.clone())
+        }
+        Err(why) => why,
+    }
 }
 
 fn status(described: &DescribeWorkflowExecutionResponse) -> Option<WorkflowExecutionStatus> {
@@ -56,29 +83,29 @@ pub(crate) async fn cancel(
 ) -> Result<Observation> {
     let reader = &provider.reader;
     let described = reader.describe(ask, of).await?;
-    if is_closed(info(ask.verb, &described)?) {
-        use WorkflowExecutionStatus::{Canceled, Terminated};
-        if matches!(status(&described), Some(Canceled | Terminated)) {
-            return reader.observed(ask, of, &described).await;
-        }
-        let message = "the workflow execution has ended";
-        return Err(Error::already_finished(ask.verb, message));
+    let current = info(ask.verb, &described)?;
+    if is_closed(current) {
+        return cancelled(provider, ask, of, &described).await;
     }
     let identity = reader.client.identity(ask.call);
-    match request.mode {
+    // The chain of runs that was read, not one that began under the same id since.
+    let first_execution_run_id = match &of.run_id {
+        Some(_) => String::new(),
+        None => current.first_run_id.clone(),
+    };
+    let sent = match request.mode {
         CancelMode::Graceful => {
             let message = RequestCancelWorkflowExecutionRequest {
                 namespace: reader.client.namespace(),
                 workflow_execution: Client::execution(of),
                 identity,
                 request_id: request.request_id.as_str().to_owned(),
-                first_execution_run_id: String::new(),
+                first_execution_run_id,
                 reason: request.comment.clone(),
             };
-            let sent = reader
-                .client
-                .request_cancel_workflow_execution(ask, message);
-            sent.await?;
+            let client = &reader.client;
+            let sent = client.request_cancel_workflow_execution(ask, message);
+            sent.await.map(drop)
         }
         CancelMode::Kill => {
             let message = TerminateWorkflowExecutionRequest {
@@ -86,22 +113,45 @@ pub(crate) async fn cancel(
                 workflow_execution: Client::execution(of),
                 reason: request.comment.clone(),
                 identity,
-                first_execution_run_id: String::new(),
+                first_execution_run_id,
             };
-            let sent = reader
-                .client
-                .terminate_workflow_execution(ask, message)
-                .await;
-            match sent {
-                Ok(_) => {}
-                // It ended in between.
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+            let sent = reader.client.terminate_workflow_execution(ask, message);
+            sent.await.map(drop)
         }
-    }
+    };
     provider.nudge(of);
-    reader.get(ask, of, View::Basic).await
+    match sent {
+        Ok(()) => {
+            let seen = reader.get(ask, of, View::Basic).await?;
+            // The server accepts the cancellation of a run that has ended, and nothing happens.
+            if seen.end_time.is_some() && seen.cancellation.is_none() {
+                return Err(has_ended(ask.verb));
+            }
+            Ok(seen)
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            let described = reader.describe(ask, of).await?;
+            if is_closed(info(ask.verb, &described)?) {
+                return cancelled(provider, ask, of, &described).await;
+            }
+            Err(refused(provider, ask, of, error).await)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The answer to the cancellation of an execution that has ended: it was cancelled before, or it cannot be.
+async fn cancelled(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    of: &WorkflowRef,
+    described: &DescribeWorkflowExecutionResponse,
+) -> Result<Observation> {
+    use WorkflowExecutionStatus::{Canceled, Terminated};
+    if matches!(status(described), Some(Canceled | Terminated)) {
+        return provider.reader.observed(ask, of, described).await;
+    }
+    Err(has_ended(ask.verb))
 }
 
 /// Pauses the workflow where the server allows that, else its pending activities.
@@ -129,16 +179,42 @@ pub(crate) async fn pause(
         Err(error) if error.kind == ErrorKind::Unsupported => {
             pause_activities(provider, ask, of, request, &described).await?;
         }
-        // Someone else paused it, or it ended.
-        Err(error) if error.kind == ErrorKind::FailedPrecondition => {}
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            open_execution(provider, ask, of).await?;
-            return Err(error);
+        Err(error) if error.kind == ErrorKind::FailedPrecondition => {
+            let described = open_execution(provider, ask, of).await?;
+            // Someone else has paused it.
+            if status(&described) != Some(WorkflowExecutionStatus::Paused) {
+                return Err(error);
+            }
         }
-        Err(error) => return Err(error),
+        Err(error) if error.native_code == "INTERNAL" => {
+            return Err(before_first_task(provider, ask, of, &described, error).await?);
+        }
+        Err(error) => return Err(refused(provider, ask, of, error).await),
     }
     provider.nudge(of);
     reader.get(ask, of, View::Basic).await
+}
+
+/// A server answers the pause of a workflow that has not begun with INTERNAL, and it does so each time.
+async fn before_first_task(
+    provider: &TemporalProvider,
+    ask: Ask<'_>,
+    of: &WorkflowRef,
+    described: &DescribeWorkflowExecutionResponse,
+    error: Error,
+) -> Result<Error> {
+    let current = info(ask.verb, described)?;
+    let facts = provider.reader.facts(ask, of, current).await?;
+    Ok(match first_task(described, &facts) {
+        Some((_, until)) => {
+            let message = "the server cannot pause a workflow before its first workflow task";
+            Error::precondition(ask.verb, message)
+                .with_reason("NOT_BEGUN")
+                .with_native_code(error.native_code.clone())
+                .with_hint(format!("Pause the execution after {until}."))
+        }
+        None => error,
+    })
 }
 
 async fn pause_activities(
@@ -156,23 +232,64 @@ async fn pause_activities(
                 "Enable `frontend.WorkflowPauseEnabled` on the server to pause workflows.",
             ));
     }
+    let mut changed = Changed::default();
     for pending in described.pending_activities.iter().filter(|it| !it.paused) {
-        let paused = activity::pause(
-            &provider.reader.client,
-            ask,
-            (of, &pending.activity_id),
-            request,
-        );
-        accept_ended(paused.await)?;
+        let activity = (of, pending.activity_id.as_str());
+        let paused = activity::pause(&provider.reader.client, ask, activity, request);
+        changed.add(&pending.activity_id, paused.await);
     }
-    Ok(())
+    changed.check(provider, ask, of).await
 }
 
-/// An activity that ended in between needs nothing more.
-fn accept_ended(done: Result<()>) -> Result<()> {
-    match done {
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        done => done,
+/// What requests about several activities changed. An activity that ended in between needs nothing more; if
+/// none is left, the execution may have ended.
+#[derive(Default)]
+struct Changed {
+    done: usize,
+    gone: Option<Error>,
+    failed: Option<(String, Error)>,
+}
+
+impl Changed {
+    fn add(&mut self, activity_id: &str, answer: Result<()>) {
+        match answer {
+            Ok(()) => self.done += 1,
+            Err(error) if error.kind == ErrorKind::NotFound => self.gone = Some(error),
+            Err(error) => {
+                let failed = (activity_id.to_owned(), error);
+                self.failed.get_or_insert(failed);
+            }
+        }
+    }
+
+    async fn check(
+        self,
+        provider: &TemporalProvider,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+    ) -> Result<()> {
+        if let Some((activity_id, error)) = self.failed {
+            provider.nudge(of);
+            let done = self.done;
+            let hint = format!(
+                "Activity `{activity_id}` was not changed, {done} others were. Repeat the request."
+            );
+            return Err(if done > 0 {
+                error.with_hint(hint)
+            } else {
+                error
+            });
+        }
+        match self.gone {
+            Some(error) if self.done == 0 => {
+                open_execution(provider, ask, of).await?;
+                let message = "the activities ended before the request reached them";
+                Err(Error::precondition(ask.verb, message)
+                    .with_reason("STEP_ENDED")
+                    .with_native_code(error.native_code.clone()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -204,16 +321,28 @@ pub(crate) async fn resume(
             reason: String::new(),
             request_id: request.request_id.as_str().to_owned(),
         };
-        reader
-            .client
-            .unpause_workflow_execution(ask, message)
-            .await?;
+        match reader.client.unpause_workflow_execution(ask, message).await {
+            Ok(_) => {}
+            Err(error) if error.kind == ErrorKind::FailedPrecondition => {
+                let described = open_execution(provider, ask, of).await?;
+                // Someone else has resumed it.
+                if status(&described) == Some(WorkflowExecutionStatus::Paused) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(refused(provider, ask, of, error).await),
+        }
     }
+    let mut changed = Changed {
+        done: usize::from(is_paused),
+        ..Changed::default()
+    };
     for pending in paused {
         let id = request.request_id.as_str();
         let resumed = activity::resume(&reader.client, ask, (of, &pending.activity_id), id);
-        accept_ended(resumed.await)?;
+        changed.add(&pending.activity_id, resumed.await);
     }
+    changed.check(provider, ask, of).await?;
     provider.nudge(of);
     reader.get(ask, of, View::Basic).await
 }
@@ -241,17 +370,23 @@ pub(crate) async fn retry_now(
         .filter(backs_off)
         .collect();
     if resting.is_empty() {
+        let seen = reader.observed(ask, of, &described).await?;
         let is_known = |it: &PendingActivityInfo| is_named(it, &request.step);
-        if !described.pending_activities.iter().any(is_known) && !request.step.is_empty() {
-            return Err(Error::no_step(Verb::RetryNow, &request.step));
-        }
-        return Err(nothing_to_retry(&request.step));
+        let is_known = described.pending_activities.iter().any(is_known)
+            || seen.steps.iter().any(|step| step.name == request.step);
+        return Err(if !is_known && !request.step.is_empty() {
+            Error::no_step(Verb::RetryNow, &request.step)
+        } else {
+            nothing_to_retry(&request.step, &seen)
+        });
     }
+    let mut changed = Changed::default();
     for pending in resting {
         let id = request.request_id.as_str();
         let reset = activity::reset(&reader.client, ask, (of, &pending.activity_id), id);
-        accept_ended(reset.await)?;
+        changed.add(&pending.activity_id, reset.await);
     }
+    changed.check(provider, ask, of).await?;
     provider.nudge(of);
     reader.get(ask, of, View::Basic).await
 }

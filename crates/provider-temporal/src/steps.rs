@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use stateway_model::{ExecutionId, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{NativeState, RetryEvidence, RetryPhase, StepObservation};
 
+use crate::api::enums::v1::WorkflowExecutionStatus;
 use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
 use crate::facts::{Activity, Child, Ended, Facts, Timer};
 use crate::id::is_uuid;
@@ -27,6 +28,9 @@ pub(crate) fn open_run(
     queues: &Queues,
 ) -> Vec<StepObservation> {
     let mut steps = from_history(facts, |ended| ended.is_some());
+    // A paused workflow holds its tasks back: they do not wait for a worker.
+    let info = described.workflow_execution_info.as_ref();
+    let is_paused = info.is_some_and(|it| it.status() == WorkflowExecutionStatus::Paused);
     // What is pending and not in the window comes last.
     let mut unplaced = i64::MAX / 2;
     for pending in &described.pending_activities {
@@ -35,7 +39,11 @@ pub(crate) fn open_run(
             unplaced += 1;
             unplaced
         });
-        steps.insert(place, pending::activity(pending, queues));
+        let mut step = pending::activity(pending, queues);
+        if is_paused {
+            step.waits.clear();
+        }
+        steps.insert(place, step);
     }
     for pending in &described.pending_children {
         let known = facts.children.get(&pending.initiated_id);
@@ -46,7 +54,13 @@ pub(crate) fn open_run(
         steps.insert(*event, timer(open));
     }
     let task = described.pending_workflow_task.as_ref();
-    let task = task.map(|task| pending::workflow_task(task, described, facts, queues));
+    let task = task.map(|task| {
+        let mut step = pending::workflow_task(task, described, facts, queues);
+        if is_paused {
+            step.waits.clear();
+        }
+        step
+    });
     distinct(steps.into_values().chain(task).collect())
 }
 
@@ -108,7 +122,7 @@ fn activity(of: &Activity) -> StepObservation {
 }
 
 fn child(of: &Child) -> StepObservation {
-    let name = format!("child:{}", of.workflow_id);
+    let name = child_name(&of.workflow_id);
     let mut step = ended_step(name, "child", of.ended.as_ref(), "STARTED");
     step.start_time = of.since;
     step.child = ExecutionId::new(&of.workflow_id).ok();
@@ -168,6 +182,11 @@ pub(crate) fn activity_name(id: &str, kind: &str) -> String {
     } else {
         id.to_owned()
     }
+}
+
+/// The name of a child's step.
+pub(crate) fn child_name(workflow_id: &str) -> String {
+    format!("child:{workflow_id}")
 }
 
 /// Names are unique within an execution; an activity id may be used again after its end.

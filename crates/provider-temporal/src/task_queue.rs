@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use stateway_provider_api::Call;
 use stateway_provider_api::adapter::lock;
 
 use crate::api::enums::v1::{
@@ -20,6 +21,8 @@ use crate::time::timestamp;
 
 /// For how long the answer about a queue is used again.
 const FRESH: Duration = Duration::from_secs(5);
+/// How long the answer about a queue may take.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The most queues that are remembered.
 const MOST_QUEUES: usize = 1_000;
 /// The most queues that are asked for one execution.
@@ -78,7 +81,16 @@ pub(crate) fn waiting_for(described: &DescribeWorkflowExecutionResponse) -> BTre
 /// What was asked about queues lately.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCache {
-    known: Mutex<BTreeMap<Queue, (Instant, bool)>>,
+    known: Mutex<BTreeMap<Queue, Known>>,
+}
+
+/// What is known of one queue.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// When it was asked about last.
+    asked: Instant,
+    /// The last answer.
+    has_workers: Option<bool>,
 }
 
 impl QueueCache {
@@ -91,11 +103,16 @@ impl QueueCache {
     ) -> Queues {
         let mut without = Vec::new();
         for queue in queues.into_iter().take(MOST_ASKED) {
-            let has_workers = match self.fresh(&queue) {
-                Some(known) => Some(known),
-                None if client.spare(Api::Reads, RESERVE) => self.read(client, ask, &queue).await,
-                None => None,
-            };
+            let known = self.known(&queue);
+            let is_fresh = known.is_some_and(|known| client.now() < known.asked + FRESH);
+            let mut has_workers = known.and_then(|known| known.has_workers);
+            if !is_fresh && client.spare(Api::Reads, RESERVE) {
+                // Others that need it meanwhile use the last answer.
+                self.keep(&queue, has_workers, client.now());
+                // So does this one if there is no new answer: the state must not alternate.
+                has_workers = read(client, ask, &queue).await.or(has_workers);
+                self.keep(&queue, has_workers, client.now());
+            }
             if has_workers == Some(false) {
                 without.push(queue);
             }
@@ -103,40 +120,52 @@ impl QueueCache {
         Queues::without_workers(without)
     }
 
-    fn fresh(&self, queue: &Queue) -> Option<bool> {
-        let known = lock(&self.known);
-        let (at, has_workers) = known.get(queue)?;
-        (at.elapsed() < FRESH).then_some(*has_workers)
+    fn known(&self, queue: &Queue) -> Option<Known> {
+        lock(&self.known).get(queue).copied()
     }
 
-    async fn read(&self, client: &Client, ask: Ask<'_>, queue: &Queue) -> Option<bool> {
-        let kind = match queue.1 {
-            QueueKind::Workflow => TaskQueueType::Workflow,
-            QueueKind::Activity => TaskQueueType::Activity,
-        };
-        let request = DescribeTaskQueueRequest {
-            namespace: client.namespace(),
-            task_queue: Some(TaskQueue {
-                name: queue.0.clone(),
-                kind: TaskQueueKind::Normal as i32,
-                ..TaskQueue::default()
-            }),
-            task_queue_type: kind as i32,
-            report_stats: false,
-        };
-        let answer = match client.describe_task_queue(ask, request).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                tracing::debug!(%error, queue = queue.0, "task queue not read");
-                return None;
-            }
-        };
-        let has_workers = !answer.pollers.is_empty();
+    fn keep(&self, queue: &Queue, has_workers: Option<bool>, asked: Instant) {
         let mut known = lock(&self.known);
-        if known.len() >= MOST_QUEUES {
+        if known.len() >= MOST_QUEUES && !known.contains_key(queue) {
             known.clear();
         }
-        known.insert(queue.clone(), (Instant::now(), has_workers));
-        Some(has_workers)
+        known.insert(queue.clone(), Known { asked, has_workers });
     }
+}
+
+/// Whether a worker polls this queue; none without an answer.
+async fn read(client: &Client, ask: Ask<'_>, queue: &Queue) -> Option<bool> {
+    let kind = match queue.1 {
+        QueueKind::Workflow => TaskQueueType::Workflow,
+        QueueKind::Activity => TaskQueueType::Activity,
+    };
+    let request = DescribeTaskQueueRequest {
+        namespace: client.namespace(),
+        task_queue: Some(TaskQueue {
+            name: queue.0.clone(),
+            kind: TaskQueueKind::Normal as i32,
+            ..TaskQueue::default()
+        }),
+        task_queue_type: kind as i32,
+        report_stats: false,
+    };
+    // The execution is shown without it if this takes long.
+    let patience = PATIENCE.min(ask.call.remaining() / 2);
+    let bounded = Call {
+        deadline: Instant::now() + patience,
+        ..ask.call.clone()
+    };
+    let ask = Ask {
+        call: &bounded,
+        ..ask
+    };
+    let answer = match client.describe_task_queue(ask, request).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            tracing::debug!(%error, queue = queue.0, "task queue not read");
+            return None;
+        }
+    };
+    let has_workers = !answer.pollers.is_empty();
+    Some(has_workers)
 }

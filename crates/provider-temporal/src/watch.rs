@@ -16,7 +16,8 @@ use tokio::sync::{Semaphore, broadcast};
 use crate::id::WorkflowRef;
 use crate::reader::Reader;
 
-/// The most news that a watch may be behind before it misses some; it then reads everything.
+/// The most news that a watch may be behind before it misses some; a watch of all executions then ends, and
+/// the gateway opens it again.
 const MOST_NEWS: usize = 1_024;
 /// No call of a watch may take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -66,8 +67,7 @@ impl Watches {
             WatchScope::End(id) => (id, true),
         };
         let of = WorkflowRef::of(&id, verb)?;
-        // Beyond the most long polls an execution is described again and again.
-        let permit = Arc::clone(&self.long_polls).try_acquire_owned().ok();
-        one::open(reader, (news, permit), (call, verb), (of, only_end)).await
+        let long_polls = Arc::clone(&self.long_polls);
+        one::open(reader, (news, long_polls), (call, verb), (of, only_end)).await
     }
 }

@@ -22,7 +22,7 @@ fn main() -> std::process::ExitCode {
     stateway_contract_kit::main("temporal", Temporal)
 }
 
-struct Temporal;
+pub(crate) struct Temporal;
 
 struct Mocked {
     mock: Mock,

@@ -6,6 +6,7 @@
 mod mock;
 mod support;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use stateway_provider_api::{
     Call, Mapper, Observation, Provider, WatchScope, WatchStream, Watched,
 };
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus;
-use stateway_provider_temporal::{RequestQuotas, TemporalProvider};
+use stateway_provider_temporal::{Config, RequestQuotas, TemporalProvider};
 use tokio::sync::mpsc;
 
 use mock::Mock;
@@ -27,12 +28,13 @@ use mock::Mock;
 /// All executions, and those of them that back off.
 const ALL: usize = 1_000;
 const RESTING: usize = 100;
-/// The long polls that a self-hosted server allows for each namespace.
-const LONG_POLLS: usize = 1_200;
 /// How long the calls are counted.
 const COUNTED: Duration = Duration::from_secs(8);
-/// How long a change may take to be seen.
+/// How long a test waits for a change.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the next attempt of a step, and an end, may take to be seen.
+const LATEST_ATTEMPT: Duration = Duration::from_secs(12);
+const LATEST_END: Duration = Duration::from_secs(3);
 
 const VISIBILITY: [&str; 2] = ["ListWorkflowExecutions", "CountWorkflowExecutions"];
 const READS: [&str; 5] = [
@@ -82,8 +84,16 @@ async fn server(
     quotas: &RequestQuotas,
     long_polls: Option<usize>,
 ) -> (Mock, Arc<TemporalProvider>) {
+    server_with(ALL, quotas, long_polls).await
+}
+
+async fn server_with(
+    count: usize,
+    quotas: &RequestQuotas,
+    long_polls: Option<usize>,
+) -> (Mock, Arc<TemporalProvider>) {
     let mock = Mock::start().await;
-    for number in 0..ALL {
+    for number in 0..count {
         let (description, history) = execution(number);
         mock.put(&description, &history);
     }
@@ -193,6 +203,14 @@ async fn measure(
          {reads:.0} reads/s, {} long polls; the next attempt seen after {retried:.1?}, an end after {ended:.1?}",
         mock.polls().most
     );
+    assert!(retried <= LATEST_ATTEMPT, "an attempt after {retried:?}");
+    let latest = if what == "one watch" {
+        LATEST_END
+    } else {
+        LATEST_ATTEMPT
+    };
+    assert!(ended <= latest, "an end after {ended:?}");
+    assert!(lists <= 2.0, "{lists} lists a second");
 }
 
 /// A bucket allows its burst and what flows into it.
@@ -220,8 +238,6 @@ fn assert_within_quotas(mock: &Mock, quotas: &RequestQuotas, since: Instant) {
         assert!(count <= most, "{count} calls of {names:?}, {most} allowed");
         println!("summary: temporal: in the busiest second {busiest} calls of {names:?}");
     }
-    let polls = mock.polls().most;
-    assert!(polls <= LONG_POLLS, "{polls} long polls");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -259,6 +275,7 @@ async fn a_thousand_watches_of_one_keep_the_quotas() {
     let began = Instant::now();
     measure("a watch for each", &mock, &mut seen).await;
     assert_within_quotas(&mock, &quotas, began);
+    assert_eq!(mock.polls().most, Config::LONG_POLLS);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -278,4 +295,85 @@ async fn watches_without_a_long_poll_keep_a_small_quota() {
     assert_within_quotas(&mock, &quotas, began);
     let calls = mock.calls_since(began);
     assert!(calls.contains_key("DescribeWorkflowExecution"), "{calls:?}");
+}
+
+/// The memory of this process, in MiB.
+fn memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.and_then(|kib| kib.parse::<usize>().ok())
+        .unwrap_or_default()
+        / 1_024
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_open_executions_stay_within_quota_and_memory() {
+    const MANY: usize = 10_000;
+    // Each is read twice: its description and its history.
+    let reads = Quota {
+        burst: 1_000,
+        per_second: 1_000,
+    };
+    let quotas = RequestQuotas {
+        reads,
+        ..RequestQuotas::default()
+    };
+    let (mock, provider) = server_with(MANY, &quotas, None).await;
+    let (before, began) = (memory(), Instant::now());
+    let call = Call::within(Duration::from_secs(30));
+    let mut stream = provider.watch(&call, WatchScope::All).await.unwrap();
+    let (mut known, mut described, mut synced) = (BTreeSet::new(), BTreeSet::new(), None);
+    let reading = async {
+        while described.len() < MANY {
+            match stream.next().await.unwrap().unwrap() {
+                Watched::Seen(seen) => {
+                    if !seen.is_partial {
+                        described.insert(seen.id.clone());
+                    }
+                    known.insert(seen.id.clone());
+                }
+                Watched::Gone(id) => panic!("{id} is reported as gone"),
+                Watched::InSync => {
+                    assert_eq!(known.len(), MANY);
+                    synced = Some(began.elapsed());
+                }
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), reading)
+        .await
+        .expect("every execution is described");
+    let took = began.elapsed();
+    // Nothing is forgotten: what was read once is not read twice again.
+    let since = Instant::now();
+    let (into, mut seen) = mpsc::unbounded_channel();
+    follow(stream, into);
+    tokio::time::sleep(COUNTED).await;
+    let histories = mock.calls_since(since);
+    let histories = histories.get("GetWorkflowExecutionHistoryReverse").copied();
+    assert!(
+        histories.unwrap_or_default() < 100,
+        "{histories:?} histories"
+    );
+    while seen.try_recv().is_ok() {}
+    let open = id(9_000);
+    mock.change(|world| {
+        let run = world.runs.iter_mut().find(|run| run.id() == open).unwrap();
+        let status = WorkflowExecutionStatus::Terminated;
+        run.close(status, "WORKFLOW_EXECUTION_TERMINATED", &json!({}));
+    });
+    let ended = until(&mut seen, |(id, state, _)| {
+        *id == open && *state == SubState::Failed
+    })
+    .await;
+    assert!(ended <= LATEST_END, "an end after {ended:?}");
+    let grown = memory().saturating_sub(before);
+    println!(
+        "summary: temporal: {MANY} open executions: present set after {:.1?}, all described after \
+         {took:.1?}, an end after {ended:.1?}, {grown} MiB more memory",
+        synced.unwrap()
+    );
+    assert!(grown <= 200, "{grown} MiB more memory");
+    assert_within_quotas(&mock, &quotas, began);
 }

@@ -14,6 +14,8 @@ mod lab;
 mod payloads;
 #[path = "live/rig.rs"]
 mod rig;
+#[path = "live/settings.rs"]
+mod settings;
 #[path = "live/steering.rs"]
 mod steering;
 #[path = "live/watching.rs"]
@@ -68,6 +70,15 @@ fn main() -> ExitCode {
         chains::a_repeated_start_is_the_same_execution,
         chains::a_deleted_execution_is_not_found,
         chains::a_schedule_is_shown_and_cannot_be_started,
+        chains::a_signal_does_not_hide_why_a_run_has_not_begun,
+        chains::the_first_task_of_a_delayed_run_is_found_for_a_reset,
+        chains::a_repeated_request_has_no_effect_in_a_later_run,
+        chains::a_repeated_signal_has_no_effect_after_a_reset,
+        chains::a_history_has_the_runs_that_the_server_still_has,
+        chains::a_list_without_reads_to_spare_shows_open_executions_as_unread,
+        settings::a_server_that_cannot_pause_workflows_pauses_activities,
+        settings::every_option_of_a_start_reaches_the_server,
+        settings::the_reuse_policy_decides_about_an_execution_that_has_ended,
         payloads::payloads_are_shown_and_encrypted_ones_are_decoded_by_the_codec,
         payloads::labels_are_memo_and_search_attributes,
         payloads::a_history_has_pages_in_both_orders,
@@ -75,6 +86,8 @@ fn main() -> ExitCode {
         watching::a_watch_of_all_sees_starts_back_offs_and_ends,
         deaths::a_killed_worker_is_noticed_by_the_heartbeat,
         deaths::a_killed_server_is_unavailable_and_comes_back_with_its_state,
+        deaths::watches_show_what_happened_after_a_killed_server,
+        watching::a_limit_of_the_server_is_named_and_respected,
         cost::a_get_costs_little_more_than_its_describe,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -112,7 +125,8 @@ fn run(
 
 fn start(peers: &Peers) -> Result<Arc<Lab>, String> {
     let start = || {
-        let lab = Lab::start(peers, &[NAMESPACE.to_owned()]);
+        let namespaces = [NAMESPACE, watching::LIMITED].map(str::to_owned);
+        let lab = Lab::start(peers, &namespaces);
         lab.worker.begin(NAMESPACE);
         Arc::new(lab)
     };

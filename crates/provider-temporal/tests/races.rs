@@ -205,9 +205,82 @@ async fn one_failed_description_does_not_hide_the_other_starts() {
         provider.clock().skip(Duration::from_secs(15));
         mock.allow("DescribeWorkflowExecution");
     };
-    let seen = within(Duration::from_secs(8), &mut stream, shows("new", |_| true));
+    let is_described = |seen: &Observation| !seen.is_partial;
+    let wanted = shows("new", is_described);
+    let seen = within(Duration::from_secs(8), &mut stream, wanted);
     let ((), seen) = tokio::join!(gap, seen);
     assert!(seen, "a start whose description failed is not reported");
+}
+
+#[tokio::test]
+async fn a_failed_page_of_the_present_set_is_read_again() {
+    let (mock, provider) = server().await;
+    put(&mock, "known", Scene::NoMetadata);
+    mock.change(|world| {
+        for number in 0..2_500 {
+            begin(world, &format!("old-{number}"));
+        }
+    });
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    mock.refuse(LIST);
+    let began = Instant::now();
+    let outage = async {
+        while mock.calls_since(began).get(LIST) < Some(&2) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            provider.clock().skip(Duration::from_secs(1));
+        }
+        mock.allow(LIST);
+        provider.clock().skip(Duration::from_secs(5));
+    };
+    let present = async {
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(item) = stream.next().await {
+            match item.unwrap() {
+                Watched::Seen(one) => drop(seen.insert(one.id.as_str().to_owned())),
+                Watched::Gone(id) => panic!("{id} is reported as gone"),
+                Watched::InSync => break,
+            }
+        }
+        seen.len()
+    };
+    let present = tokio::time::timeout(Duration::from_secs(20), present);
+    let ((), present) = tokio::join!(outage, present);
+    assert_eq!(present, Ok(2_501));
+}
+
+#[tokio::test]
+async fn an_execution_that_cannot_be_described_does_not_slow_the_others() {
+    let (mock, provider) = server().await;
+    put(&mock, "known", Scene::NoMetadata);
+    put(&mock, "broken", Scene::NoMetadata);
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    assert!(within(Duration::from_secs(5), &mut stream, is_in_sync).await);
+    mock.break_workflow("broken");
+    // One list a second, also while descriptions of that execution fail.
+    let began = Instant::now();
+    within(Duration::from_secs(6), &mut stream, |_| false).await;
+    let lists = mock.calls_since(began)[LIST];
+    assert!(lists >= 5, "{lists} lists in six seconds");
+}
+
+#[tokio::test]
+async fn a_watch_of_all_that_missed_news_ends() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "known", Scene::NoMetadata);
+    let mut stream = provider.watch(&call(), WatchScope::All).await.unwrap();
+    assert!(within(Duration::from_secs(5), &mut stream, is_in_sync).await);
+    for number in 0..1_100 {
+        let signal = SignalRequest {
+            id: id.clone(),
+            signal: "go".to_owned(),
+            payload: None,
+            request_id: format!("s{number}").parse().unwrap(),
+        };
+        provider.signal(&call(), signal).await.unwrap();
+    }
+    let ended = async { while stream.next().await.is_some() {} };
+    let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    assert!(ended.is_ok(), "the watch goes on without what it missed");
 }
 
 fn signal_event(world: &mut World, index: usize) {

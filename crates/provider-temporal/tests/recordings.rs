@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use stateway_model::{Execution, MappingBasis, Reason, RetryBasis, SubState, WaitKind};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Mapper, Observation};
+use stateway_provider_temporal::api::workflow::v1::WorkflowExecutionInfo;
 use stateway_provider_temporal::wire;
-use support::message::{described, events};
+use support::message::{described, events, message};
 
 use Reason::{
     AwaitingChild, AwaitingTimer, Cancelled, Cancelling, Killed, Paused, Queued, Scheduled, Stuck,
@@ -246,6 +247,56 @@ fn no_recording_is_left_out() {
         .collect();
     assert_eq!(named, names(".describe.json"));
     assert_eq!(named, names(".history.json"));
+    // The list after a deletion is empty; its description is an error text.
+    let mut listed = names(".list.json");
+    assert!(listed.remove("deleted"));
+    assert_eq!(named, listed);
+}
+
+/// The row of a recorded list that shows the same run as the description.
+fn listed(name: &str, run: &Value) -> WorkflowExecutionInfo {
+    let rows = recording(&format!("{name}.list"));
+    let row = rows.as_array().unwrap().iter();
+    let row = row
+        .filter(|row| row["execution"]["runId"] == *run)
+        .collect::<Vec<_>>();
+    assert_eq!(row.len(), 1, "{name}: the run is listed once");
+    message("workflow.v1.WorkflowExecutionInfo", row[0])
+}
+
+#[test]
+fn every_recorded_row_of_a_list_agrees_with_the_description() {
+    for (name, (sub_state, reason)) in RECORDINGS {
+        let (description, history) = of(name);
+        let info = &description["workflowExecutionInfo"];
+        let row = wire::row(&listed(name, &info["execution"]["runId"])).unwrap();
+        let described = observed(&description, &history);
+        assert!(row.is_partial, "{name}");
+        assert_eq!(
+            (&row.id, &row.definition, &row.labels),
+            (&described.id, &described.definition, &described.labels),
+            "{name}"
+        );
+        assert_eq!(row.native.state, described.native.state, "{name}");
+        // Databases keep less exact times.
+        let rounded = |time: Option<Timestamp>| time.map(Timestamp::as_millisecond);
+        assert_eq!(rounded(row.end_time), rounded(described.end_time), "{name}");
+        let is_open = row.end_time.is_none();
+        let unread = row.native.qualifiers.get("pending").map(String::as_str);
+        let is_running = row.native.state == "RUNNING";
+        assert_eq!(unread, is_running.then_some("unread"), "{name}");
+        let shown = shown(row, moment(&description));
+        let expected = match (is_open, reason) {
+            // What is pending is not in a list.
+            (true, Some(Paused)) if !is_running => (*sub_state, *reason),
+            (true, _) => (Running, None),
+            // Why another run follows is in the history. Lists show only current runs.
+            (false, Some(Superseded)) if shown.sub_state != Running => continue,
+            (false, _) => (*sub_state, *reason),
+        };
+        assert_eq!((shown.sub_state, shown.reason), expected, "{name}");
+    }
+    assert_eq!(recording("deleted.list"), json!([]));
 }
 
 /// The description as it was while the history had only these events: open, nothing known to be pending.
@@ -298,6 +349,64 @@ fn every_prefix_of_a_history_is_observed() {
         }
     }
     println!("summary: temporal recordings: {prefixes} prefixes of histories observed");
+}
+
+/// Events that clients cause, as the server records them also before the first workflow task.
+const REQUESTS: [(&str, &str); 3] = [
+    ("WORKFLOW_EXECUTION_SIGNALED", "workflowExecutionSignaled"),
+    (
+        "WORKFLOW_EXECUTION_OPTIONS_UPDATED",
+        "workflowExecutionOptionsUpdated",
+    ),
+    (
+        "WORKFLOW_EXECUTION_CANCEL_REQUESTED",
+        "workflowExecutionCancelRequested",
+    ),
+];
+
+#[test]
+fn requests_before_the_first_workflow_task_do_not_hide_why_it_waits() {
+    for name in ["start-delay", "cron", "wf-retry-backoff"] {
+        let expected = execution(name);
+        for (kind, attributes) in REQUESTS {
+            let (mut description, mut history) = of(name);
+            let now = moment(&description).max(moment(&history));
+            description["workflowExecutionInfo"]["historyLength"] = json!("2");
+            let event = json!({
+                "eventId": "2", "eventTime": now.to_string(),
+                "eventType": format!("EVENT_TYPE_{kind}"),
+                format!("{attributes}EventAttributes"): {},
+            });
+            history["events"].as_array_mut().unwrap().push(event);
+            let shown = shown(observed(&description, &history), now);
+            assert_eq!(
+                (shown.sub_state, shown.reason, &shown.waits, &shown.retry),
+                (
+                    expected.sub_state,
+                    expected.reason,
+                    &expected.waits,
+                    &expected.retry
+                ),
+                "{name} after {kind}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_delayed_run_that_has_begun_is_not_delayed() {
+    let (mut description, mut history) = of("start-delay");
+    let now = moment(&description);
+    for (number, kind) in ["SCHEDULED", "STARTED", "COMPLETED"].iter().enumerate() {
+        let event = json!({
+            "eventId": (number + 2).to_string(), "eventTime": now.to_string(),
+            "eventType": format!("EVENT_TYPE_WORKFLOW_TASK_{kind}"),
+        });
+        history["events"].as_array_mut().unwrap().push(event);
+    }
+    description["workflowExecutionInfo"]["historyLength"] = json!("4");
+    let shown = shown(observed(&description, &history), now);
+    assert_eq!((shown.sub_state, shown.reason), (Waiting, None));
 }
 
 fn assert_sane(name: &str, length: usize, seen: &Execution) {
@@ -388,6 +497,74 @@ fn the_failure_of_a_run_shows_its_cause() {
 }
 
 #[test]
+fn the_step_of_an_error_is_the_name_of_a_step() {
+    let mut found = 0;
+    for (name, _) in RECORDINGS {
+        let seen = execution(name);
+        let steps: BTreeSet<_> = seen.steps.iter().map(|step| step.name.as_str()).collect();
+        let of_steps = seen.steps.iter();
+        let of_steps = of_steps.flat_map(|step| [&step.last_error, &step.retry.last_error]);
+        let errors = of_steps.chain([&seen.last_error, &seen.retry.last_error]);
+        for error in errors.flatten().filter(|error| !error.step.is_empty()) {
+            assert!(steps.contains(&*error.step), "{name}: {error:?} {steps:?}");
+            found += 1;
+        }
+    }
+    assert!(found > 20, "{found} errors");
+}
+
+#[test]
+fn the_error_of_the_step_in_the_worst_trouble_counts() {
+    let (mut description, history) = of("act-backoff-max5");
+    let mut running = description["pendingActivities"][0].clone();
+    running["activityId"] = json!("other");
+    running["state"] = json!("PENDING_ACTIVITY_STATE_STARTED");
+    running["nextAttemptScheduleTime"] = Value::Null;
+    running["lastFailure"]["message"] = json!("too slow");
+    let pending = description["pendingActivities"].as_array_mut().unwrap();
+    pending.push(running);
+    let seen = shown(observed(&description, &history), moment(&description));
+    assert_eq!(seen.last_error.unwrap().step, "charge");
+}
+
+#[test]
+fn a_task_of_a_paused_workflow_does_not_wait_for_a_worker() {
+    let (mut description, history) = of("wf-paused-act-running");
+    description["pendingActivities"][0]["state"] = json!("PENDING_ACTIVITY_STATE_SCHEDULED");
+    description["pendingActivities"][0]["nextAttemptScheduleTime"] = Value::Null;
+    let seen = shown(observed(&description, &history), moment(&description));
+    assert_eq!((seen.sub_state, seen.reason), (Waiting, Some(Paused)));
+    let waits = seen.steps.iter().flat_map(|step| &step.waits);
+    assert_eq!(waits.count(), 0);
+}
+
+#[test]
+fn a_task_that_was_interrupted_is_not_an_error() {
+    let (mut description, mut history) = of("wft-failing");
+    let events = history["events"].as_array_mut().unwrap();
+    let failed = events.iter_mut().find_map(|event| {
+        let attributes = event.get_mut("workflowTaskFailedEventAttributes");
+        attributes.filter(|it| !it.is_null())
+    });
+    failed.unwrap()["cause"] = json!("WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND");
+    description["pendingWorkflowTask"]["attempt"] = json!(2);
+    let seen = shown(observed(&description, &history), moment(&description));
+    assert_eq!((seen.sub_state, seen.last_error), (Running, None));
+}
+
+#[test]
+fn a_heartbeat_alone_is_no_change() {
+    let (mut description, history) = of("act-heartbeat");
+    let notes = |description: &Value| observed(description, &history).steps[0].notes.clone();
+    for time in ["2026-11-16T00:10:01Z", "2026-11-16T00:10:31Z"] {
+        description["pendingActivities"][0]["lastHeartbeatTime"] = json!(time);
+        let notes = notes(&description);
+        let expected = "last heartbeat: 2026-11-16T00:10:00Z";
+        assert!(notes.iter().any(|note| note == expected), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_timer_is_a_wait_with_its_deadline() {
     let waits = execution("wait-timer").waits;
     let timer = waits
@@ -415,11 +592,11 @@ fn without_a_worker_a_step_waits_for_capacity() {
         let (description, history) = of(name);
         let seen = wire::observation(&described(&description), &events(&history), &[queue]);
         let shown = shown(seen.unwrap(), moment(&description));
-        let capacity = shown
-            .waits
-            .iter()
-            .any(|wait| wait.kind == WaitKind::Capacity);
-        assert!(capacity, "{name}: {:?}", shown.waits);
+        let mut waits = shown.waits.iter();
+        let capacity = waits.find(|wait| wait.kind == WaitKind::Capacity);
+        let capacity = capacity.map(|wait| (&*wait.name, &*wait.detail));
+        let expected = ("", "no worker polls task queue `nobody`");
+        assert_eq!(capacity, Some(expected), "{name}: {:?}", shown.waits);
     }
 }
 

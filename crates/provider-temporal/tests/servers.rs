@@ -168,3 +168,48 @@ async fn the_conflict_policy_decides_about_an_open_execution() {
     assert_eq!(runs(), 2);
     assert!(mock.change(|world| world.runs[0].is_closed() && !world.runs[1].is_closed()));
 }
+
+fn start_with(request_id: &str, options: &[(&str, &str)]) -> StartRequest {
+    let definition = StartDefinition::native("Script");
+    let mut request = StartRequest::new(definition, request_id.parse().unwrap());
+    request.execution_id = ExecutionId::new("order").ok();
+    for (name, value) in options {
+        let (name, value) = ((*name).to_owned(), (*value).to_owned());
+        request.options.insert(name, value);
+    }
+    request
+}
+
+#[tokio::test]
+async fn a_start_whose_timeouts_the_server_shortens_is_the_same_start() {
+    let (_mock, provider) = server().await;
+    let options = [("execution_timeout", "1h"), ("run_timeout", "2h")];
+    for _ in 0..2 {
+        let start = start_with("r1", &options);
+        provider.start(&call(), start).await.unwrap();
+    }
+    let longer = [("execution_timeout", "1h"), ("max_attempts", "2")];
+    let refused = provider.start(&call(), start_with("r1", &longer)).await;
+    assert_eq!(refused.unwrap_err().reason(), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_late_repetition_of_a_start_whose_id_was_used_again_begins_nothing() {
+    use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
+    let (mock, provider) = server().await;
+    let allow = [("reuse_policy", "allow")];
+    for (number, request_id) in ["r1", "r2"].iter().enumerate() {
+        let start = start_with(request_id, &allow);
+        provider.start(&call(), start).await.unwrap();
+        mock.change(|world| {
+            let kind = "WORKFLOW_EXECUTION_COMPLETED";
+            world.runs[number].close(Status::Completed, kind, &serde_json::json!({}));
+        });
+    }
+    let late = start_with("r1", &allow);
+    provider.start(&call(), late).await.unwrap();
+    assert_eq!(mock.change(|world| world.runs.len()), 2);
+    let another = start_with("r3", &allow);
+    provider.start(&call(), another).await.unwrap();
+    assert_eq!(mock.change(|world| world.runs.len()), 3);
+}

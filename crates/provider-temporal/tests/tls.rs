@@ -42,11 +42,21 @@ impl Authority {
     }
 }
 
-/// The headers of each request: namespace and authorization.
-type Seen = Arc<Mutex<Vec<(String, String)>>>;
+/// What the server saw of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Sent {
+    namespace: String,
+    authorization: String,
+    certificate: Vec<u8>,
+}
 
-/// A server that answers health checks only.
-struct Frontend(Seen);
+type Seen = Arc<Mutex<Vec<Sent>>>;
+
+/// A server that answers health checks only, and refuses the keys that were revoked.
+struct Frontend {
+    seen: Seen,
+    revoked: Arc<Mutex<Vec<String>>>,
+}
 
 #[tonic::async_trait]
 impl WorkflowService for Frontend {
@@ -60,8 +70,15 @@ impl WorkflowService for Frontend {
                 .map(|value| value.to_str().unwrap().to_owned())
                 .unwrap_or_default()
         };
-        let seen = (header("temporal-namespace"), header("authorization"));
-        self.0.lock().unwrap().push(seen);
+        let sent = Sent {
+            namespace: header("temporal-namespace"),
+            authorization: header("authorization"),
+            certificate: request.extensions().get().cloned().unwrap_or_default(),
+        };
+        if self.revoked.lock().unwrap().contains(&sent.authorization) {
+            return Err(Status::unauthenticated("the key was revoked"));
+        }
+        self.seen.lock().unwrap().push(sent);
         Ok(Response::new(Default::default()))
     }
 
@@ -77,6 +94,8 @@ struct World {
     address: String,
     folder: TempDir,
     seen: Seen,
+    revoked: Arc<Mutex<Vec<String>>>,
+    client_ca: Authority,
 }
 
 impl World {
@@ -98,7 +117,7 @@ impl World {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("https://{}", listener.local_addr().unwrap());
-        let seen = Seen::default();
+        let (seen, revoked) = (Seen::default(), Arc::default());
         let incoming =
             futures::stream::unfold((listener, acceptor), |(listener, acceptor)| async {
                 loop {
@@ -110,7 +129,10 @@ impl World {
                     }
                 }
             });
-        let service = WorkflowServiceServer::new(Frontend(seen.clone()));
+        let service = WorkflowServiceServer::new(Frontend {
+            seen: seen.clone(),
+            revoked: Arc::clone(&revoked),
+        });
         let server = tonic::transport::Server::builder().add_service(service);
         tokio::spawn(server.serve_with_incoming(incoming));
         let folder = tempfile::tempdir().unwrap();
@@ -128,7 +150,17 @@ impl World {
             address,
             folder,
             seen,
+            revoked,
+            client_ca,
         }
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn last(&self) -> Sent {
+        self.seen.lock().unwrap().last().cloned().unwrap()
     }
 
     fn file(&self, name: &str) -> Option<PathBuf> {
@@ -151,7 +183,7 @@ impl World {
 
     fn keys(&self) -> Vec<String> {
         let seen = self.seen.lock().unwrap();
-        seen.iter().map(|(_, key)| key.clone()).collect()
+        seen.iter().map(|sent| sent.authorization.clone()).collect()
     }
 }
 
@@ -178,9 +210,13 @@ mod accepted {
     use super::Accepted;
 
     impl Connected for Accepted {
-        type ConnectInfo = ();
+        type ConnectInfo = Vec<u8>;
 
-        fn connect_info(&self) {}
+        fn connect_info(&self) -> Vec<u8> {
+            let (_, session) = self.0.get_ref();
+            let certificates = session.peer_certificates().unwrap();
+            certificates[0].to_vec()
+        }
     }
 
     impl AsyncRead for Accepted {
@@ -220,8 +256,12 @@ async fn certificate_key_and_namespace_are_sent() {
     let world = World::new().await;
     let provider = provider(&world.config()).unwrap();
     health(&provider).await.unwrap();
-    let seen = world.seen.lock().unwrap().clone();
-    assert_eq!(seen, [("shop".to_owned(), "Bearer first".to_owned())]);
+    let sent = world.last();
+    assert_eq!(
+        (&*sent.namespace, &*sent.authorization),
+        ("shop", "Bearer first")
+    );
+    assert!(!sent.certificate.is_empty());
 }
 
 #[tokio::test]
@@ -246,6 +286,69 @@ async fn a_changed_key_file_is_used_without_a_restart() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("still {:?}", world.keys().last());
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_is_replaced_within_the_same_call() {
+    let world = World::new().await;
+    let provider = provider(&world.config()).unwrap();
+    health(&provider).await.unwrap();
+    world.write("api.key", "second key");
+    world
+        .revoked
+        .lock()
+        .unwrap()
+        .push("Bearer first".to_owned());
+    health(&provider).await.unwrap();
+    assert_eq!(world.last().authorization, "Bearer second key");
+}
+
+/// Makes calls, which must all succeed, until one of them shows something.
+async fn call_until(
+    world: &World,
+    provider: &TemporalProvider,
+    wanted: impl Fn(&Sent) -> bool,
+) -> bool {
+    for _ in 0..60 {
+        health(provider).await.unwrap();
+        if wanted(&world.last()) {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_replaces_the_connection_and_no_call_fails() {
+    let world = World::new().await;
+    let provider = provider(&world.config()).unwrap();
+    health(&provider).await.unwrap();
+    let first = world.last().certificate;
+    let (renewed, key) = world.client_ca.sign("gateway");
+    // For a moment the files do not belong together.
+    world.write("cert.pem", &renewed.pem());
+    let is_other = |sent: &Sent| sent.certificate != first;
+    assert!(!call_until(&world, &provider, is_other).await);
+    world.write("key.pem", &key.serialize_pem());
+    let mut was_replaced = false;
+    for _ in 0..3 {
+        was_replaced = was_replaced || call_until(&world, &provider, is_other).await;
+    }
+    assert!(was_replaced, "the old certificate is still used");
+    assert_eq!(world.last().certificate, renewed.der().to_vec());
+}
+
+#[tokio::test]
+async fn a_certificate_that_the_server_refuses_replaces_nothing() {
+    let world = World::new().await;
+    let provider = provider(&world.config()).unwrap();
+    health(&provider).await.unwrap();
+    let first = world.last().certificate;
+    let (wrong, key) = Authority::new("strangers").sign("gateway");
+    world.write("cert.pem", &wrong.pem());
+    world.write("key.pem", &key.serialize_pem());
+    assert!(!call_until(&world, &provider, |sent| sent.certificate != first).await);
 }
 
 #[tokio::test]
@@ -287,6 +390,8 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
         refused(Config::at("ftp://x")),
         ConfigError::Address("ftp://x".to_owned())
     );
+    let secret = Config::at("https://me:hunter2@temporal.example");
+    assert_eq!(refused(secret), ConfigError::SecretInAddress);
     let with_key = Config {
         api_key_env: Some("PATH".to_owned()),
         ..plain()
@@ -300,6 +405,9 @@ fn a_configuration_that_cannot_be_used_is_refused_at_start() {
         ..plain()
     };
     assert_eq!(refused(with_tls), ConfigError::CertificateWithoutTls);
+    let mut stingy = plain();
+    stingy.quotas.reads.burst = 2;
+    assert_eq!(refused(stingy), ConfigError::Quota("reads"));
     let nameless = Config {
         namespace: String::new(),
         ..plain()

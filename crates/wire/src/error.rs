@@ -1,6 +1,7 @@
 //! Errors as messages. How a status carries one is in [`status`](crate::status_of).
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use stateway_provider_api::{Error, ErrorKind, Verb};
 
@@ -15,6 +16,9 @@ const MAX_TEXT_BYTES: usize = 2 * 1024;
 const MAX_METADATA: usize = 32;
 /// The most bytes of a key of its metadata.
 const MAX_KEY_BYTES: usize = 64;
+
+/// The longest pause that a provider can ask for. Clients follow it, so a wrong one would stop them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// The beginning of a text.
 pub(crate) fn cut(text: &str, most: usize) -> String {
@@ -68,7 +72,8 @@ pub fn read_detail(detail: v1::ErrorDetail, verb: Verb, of_code: ErrorKind) -> E
         (key, cut(&value, MAX_TEXT_BYTES))
     }));
     let pause = detail.retry_after;
-    error.retry_after = pause.and_then(|pause| read_duration("retry_after", pause).ok());
+    let pause = pause.and_then(|pause| read_duration("retry_after", pause).ok());
+    error.retry_after = pause.map(|pause| pause.min(LONGEST_PAUSE));
     error.answered = detail.engine_answered;
     error
 }
@@ -125,6 +130,16 @@ fn read_kind(kind: i32) -> Option<ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_provider_cannot_stop_clients_for_more_than_an_hour() {
+        let detail = v1::ErrorDetail {
+            retry_after: Some(duration(Duration::from_secs(1_000_000))),
+            ..v1::ErrorDetail::default()
+        };
+        let error = read_detail(detail, Verb::Get, ErrorKind::Throttled);
+        assert_eq!(error.retry_after, Some(LONGEST_PAUSE));
+    }
 
     #[test]
     fn every_text_of_an_error_is_bounded() {

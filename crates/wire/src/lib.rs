@@ -6,6 +6,7 @@
 //! Encoding never fails. Decoding does, with a [`Misfit`] that names the field.
 
 mod capability;
+pub mod codec;
 mod deadline;
 mod definition;
 mod error;
@@ -66,11 +67,17 @@ pub const CONTRACT_VERSION: i32 = 1;
 /// The largest message in both directions, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
+/// The most entries in the repeated fields of a message, in all depths.
+pub const MAX_ENTRIES: usize = 50_000;
+
 /// The largest state table, in bytes.
 pub const MAX_TABLE_BYTES: usize = 256 * 1024;
 
 /// The longest cursor, in bytes.
 pub const MAX_CURSOR_BYTES: usize = 2 * 1024;
+
+/// The most groups of one CountExecutions.
+pub const MAX_GROUPS: usize = 1_000;
 
 /// The most ids of one ObserveExecutions.
 pub const MAX_OBSERVED: usize = 1_000;

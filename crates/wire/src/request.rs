@@ -9,13 +9,12 @@ use stateway_provider_api::{
     StartRequest, Table, View,
 };
 
-use crate::misfit::{signed, signed32, unsigned};
+use crate::misfit::{required, signed, signed32, unsigned};
 use crate::observation::{observation, read_observation};
 use crate::parts::{payload, read_payload};
-use crate::state::{read_sub_state, sub_state};
 use crate::time::{duration, read_span, read_time, timestamp};
 use crate::v1::list_events_request::Order;
-use crate::{MAX_CURSOR_BYTES, Misfit, v1};
+use crate::{MAX_CURSOR_BYTES, MAX_GROUPS, Misfit, v1};
 
 /// Who asks, for the wire.
 #[must_use]
@@ -203,37 +202,40 @@ pub fn read_list_page(
 /// Counts for the wire.
 #[must_use]
 pub fn counts(counts: &[Count]) -> v1::CountExecutionsResponse {
-    let counts = counts.iter().map(|count| v1::SubStateCount {
-        sub_state: sub_state(count.sub_state).into(),
+    let groups = counts.iter().map(|count| v1::ExecutionGroup {
+        example: Some(observation(&count.example)),
         count: signed(count.count),
         at_least: count.at_least,
     });
     v1::CountExecutionsResponse {
-        counts: counts.collect(),
+        groups: groups.collect(),
     }
 }
 
 /// Counts of the wire.
 ///
 /// # Errors
-/// A state is not one of the six or counted twice, or a count is negative.
-pub fn read_counts(response: &v1::CountExecutionsResponse) -> Result<Vec<Count>, Misfit> {
-    let mut counts = Vec::<Count>::new();
-    for one in &response.counts {
-        let sub_state = read_sub_state(one.sub_state)?;
-        if counts.iter().any(|count| count.sub_state == sub_state) {
-            return Err(Misfit::new(
-                "counts.sub_state",
-                format!("has {sub_state} twice"),
-            ));
-        }
-        counts.push(Count {
-            sub_state,
-            count: unsigned("counts.count", one.count)?,
-            at_least: one.at_least,
-        });
+/// There are too many groups, an example breaks a rule, or a count is negative.
+pub fn read_counts(response: v1::CountExecutionsResponse) -> Result<Vec<Count>, Misfit> {
+    if response.groups.len() > MAX_GROUPS {
+        return Err(Misfit::new("groups", "has more than 1,000 groups"));
     }
-    Ok(counts)
+    let groups = response.groups.into_iter().map(read_count);
+    let groups: Result<Vec<_>, _> = groups.collect();
+    groups.map_err(|misfit| misfit.inside("groups"))
+}
+
+fn read_count(group: v1::ExecutionGroup) -> Result<Count, Misfit> {
+    let mut example = required("example", group.example)?;
+    if example.id.is_empty() {
+        Count::EXAMPLE.clone_into(&mut example.id);
+    }
+    let example = read_observation(example).map_err(|misfit| misfit.inside("example"))?;
+    Ok(Count {
+        example,
+        count: unsigned("count", group.count)?,
+        at_least: group.at_least,
+    })
 }
 
 /// A request for a history, for the wire.
@@ -265,7 +267,8 @@ pub fn read_history_request(request: v1::ListEventsRequest) -> Result<HistoryReq
         view: read_view(request.view),
         order: match Order::try_from(request.order) {
             Ok(Order::NewestFirst) => EventOrder::NewestFirst,
-            Ok(Order::OldestFirst | Order::Unspecified) | Err(_) => EventOrder::OldestFirst,
+            Ok(Order::OldestFirst | Order::Unspecified) => EventOrder::OldestFirst,
+            Err(_) => return Err(Misfit::new("order", "is not known")),
         },
     })
 }
@@ -287,6 +290,7 @@ pub fn read_cursor(cursor: String) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use stateway_provider_api::NativeState;
     use stateway_provider_api::table::compiled_in;
 
     use super::*;
@@ -332,6 +336,41 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn counts_come_back_as_they_were_and_carry_no_sub_state() {
+        let native = NativeState::new("ACTIVE");
+        let mut whole = Count::in_state(native, 7);
+        whole.at_least = true;
+        let sent = counts(std::slice::from_ref(&whole));
+        assert_eq!(read_counts(sent.clone()), Ok(vec![whole.clone()]));
+        let mut nameless = sent.clone();
+        nameless.groups[0].example.as_mut().unwrap().id.clear();
+        assert_eq!(read_counts(nameless), Ok(vec![whole.clone()]));
+        let mut reported = whole.clone();
+        reported.example.reported = Some((SubState::Failed, None));
+        assert_eq!(read_counts(counts(&[reported])), Ok(vec![whole]));
+    }
+
+    #[test]
+    fn a_group_that_breaks_a_rule_is_refused_with_its_field() {
+        let good = counts(&[Count::in_state(NativeState::new("ACTIVE"), 7)]);
+        let broken = |change: fn(&mut Vec<v1::ExecutionGroup>)| {
+            let mut message = good.clone();
+            change(&mut message.groups);
+            read_counts(message).unwrap_err().to_string()
+        };
+        let negative = broken(|groups| groups[0].count = -1);
+        assert_eq!(negative, "`groups.count` is negative");
+        let missing = broken(|groups| groups[0].example = None);
+        assert_eq!(missing, "`groups.example` is missing");
+        let stateless = broken(|groups| {
+            groups[0].example.as_mut().unwrap().native_state = None;
+        });
+        assert_eq!(stateless, "`groups.example.native_state` is missing");
+        let many = broken(|groups| *groups = vec![groups[0].clone(); 1_001]);
+        assert_eq!(many, "`groups` has more than 1,000 groups");
     }
 
     #[test]

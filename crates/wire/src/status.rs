@@ -8,10 +8,14 @@ use tonic::{Code, Status};
 use crate::error::{cut, detail, read_detail};
 use crate::v1;
 
-/// The most bytes of the details of a status. Clients refuse larger trailers.
-pub const MAX_DETAIL_BYTES: usize = 6 * 1024;
-/// The most bytes of the message of a status; in the trailer a byte can take three.
+/// The most bytes of an `ErrorDetail`. Clients refuse trailers of more than 8 KiB, and in the trailer the
+/// detail stands in Base64, beside the message of the status.
+pub const MAX_DETAIL_BYTES: usize = 4 * 1024;
+/// The most bytes of the message of a status. The trailer has it twice, and a byte can take three.
 const MAX_STATUS_MESSAGE_BYTES: usize = 512;
+
+/// The most bytes of a reason.
+const MAX_REASON_BYTES: usize = 63;
 
 const TYPE_URL: &str = "type.googleapis.com/stateway.provider.v1.ErrorDetail";
 
@@ -39,7 +43,7 @@ pub fn status_of(error: &Error) -> Status {
     if whole.encoded_len() > MAX_DETAIL_BYTES {
         whole = v1::ErrorDetail {
             kind: whole.kind,
-            reason: whole.reason,
+            reason: cut(&whole.reason, MAX_REASON_BYTES),
             retry_after: whole.retry_after,
             engine_answered: whole.engine_answered,
             hint: cut(&whole.hint, MAX_STATUS_MESSAGE_BYTES),
@@ -166,8 +170,34 @@ mod tests {
             .with_reason("SLOW_DOWN")
             .with_metadata([("a", large)]);
         let status = status_of(&error);
-        assert!(status.details().len() < MAX_DETAIL_BYTES);
         let back = error_of(&status, Verb::Get);
         assert_eq!((back.kind, back.reason()), (error.kind, "SLOW_DOWN"));
+    }
+
+    /// The size of a trailer as HTTP/2 counts it.
+    fn trailer_bytes(status: Status) -> usize {
+        let response = status.into_http::<String>();
+        let headers = response.headers().iter();
+        let sizes = headers.map(|(name, value)| name.as_str().len() + value.len() + 32);
+        sizes.sum()
+    }
+
+    #[test]
+    fn the_trailer_of_an_error_of_any_size_fits_into_8_kib() {
+        for length in (0..6_000).step_by(50) {
+            let text = "ü".repeat(length / 2);
+            for error in [
+                Error::new(ErrorKind::Conflict, Verb::Get, text.clone()).with_hint(text.clone()),
+                Error::new(ErrorKind::Conflict, Verb::Get, text.clone())
+                    .with_hint(text.clone())
+                    .with_native_code(text.clone())
+                    .with_component(text.clone())
+                    .with_reason("R".repeat(length))
+                    .with_metadata([("a", text.clone())]),
+            ] {
+                let bytes = trailer_bytes(status_of(&error));
+                assert!(bytes <= 8 * 1024, "{length}: {bytes} bytes");
+            }
+        }
     }
 }

@@ -1,6 +1,11 @@
-//! `cargo xtask docs`: the parts of docs/ that are generated from data.
+//! `cargo xtask docs`: the parts of docs/ that are generated from data and from the source, and the links between
+//! pages.
 
-use std::path::PathBuf;
+mod errors;
+mod links;
+mod metrics;
+mod page;
+mod source;
 
 use clap::Args;
 use stateway_provider_api::table;
@@ -9,28 +14,31 @@ use crate::run::{cargo, root, succeed};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Change nothing; fail if a page is not current
+    /// Change nothing; fail if a page is not current or a link is broken
     #[arg(long)]
     pub(crate) check: bool,
 }
 
+/// A page with generated parts.
+struct Page {
+    /// The path from the root of the repository.
+    path: String,
+    /// The text as it must be.
+    current: String,
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let mut stale = Vec::new();
-    for (kind, text) in table::COMPILED_IN {
-        let table = table::Table::parse(text).map_err(|error| format!("{kind}.toml: {error}"))?;
-        let path = page(kind);
-        let page = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let current = table::page(&page, &table).map_err(|error| error.to_string())?;
-        if current == page {
+    for page in pages()? {
+        if source::read(&page.path)? == page.current {
             continue;
         }
         if options.check {
-            stale.push(format!("docs/providers/{kind}.md"));
+            stale.push(page.path);
         } else {
-            std::fs::write(&path, current)
-                .map_err(|error| format!("{}: {error}", path.display()))?;
-            println!("rendered docs/providers/{kind}.md");
+            std::fs::write(root().join(&page.path), page.current)
+                .map_err(|error| format!("{}: {error}", page.path))?;
+            println!("rendered {}", page.path);
         }
     }
     if !stale.is_empty() {
@@ -39,19 +47,49 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             stale.join(", ")
         ));
     }
+    let broken = links::broken()?;
+    if !broken.is_empty() {
+        return Err(format!("broken links:\n{}", broken.join("\n")));
+    }
+    let lost = links::unreachable()?;
+    if !lost.is_empty() {
+        return Err(format!(
+            "docs/README.md does not lead to: {}",
+            lost.join(", ")
+        ));
+    }
     if options.check {
         return Ok(());
     }
-    render_state_machine()
+    render_by_tests()
 }
 
-/// The tables of docs/state-machine.md are rendered by the test that compares them, so that xtask does
-/// not have to know the core.
-fn render_state_machine() -> Result<(), String> {
-    let arguments = ["test", "-q", "-p", "stateway-replay", "--test", "page"];
-    succeed(cargo().args(arguments).env("UPDATE_GOLDEN", "1"))
+fn pages() -> Result<Vec<Page>, String> {
+    let mut pages = Vec::new();
+    for (kind, text) in table::COMPILED_IN {
+        let table = table::Table::parse(text).map_err(|error| format!("{kind}.toml: {error}"))?;
+        let path = format!("docs/providers/{kind}.md");
+        let current = table::page(&source::read(&path)?, &table);
+        let current = current.map_err(|error| format!("{path}: {error}"))?;
+        pages.push(Page { path, current });
+    }
+    pages.push(Page {
+        path: metrics::PAGE.to_owned(),
+        current: metrics::current()?,
+    });
+    pages.push(Page {
+        path: errors::PAGE.to_owned(),
+        current: errors::current()?,
+    });
+    Ok(pages)
 }
 
-fn page(kind: &str) -> PathBuf {
-    root().join("docs/providers").join(format!("{kind}.md"))
+/// docs/state-machine.md and docs/reference/api.md are rendered by the tests that compare them, so that xtask does
+/// not have to know the core and the API.
+fn render_by_tests() -> Result<(), String> {
+    for (package, test) in [("stateway-replay", "page"), ("stateway-proto", "reference")] {
+        let arguments = ["test", "-q", "-p", package, "--test", test];
+        succeed(cargo().args(arguments).env("UPDATE_GOLDEN", "1"))?;
+    }
+    Ok(())
 }

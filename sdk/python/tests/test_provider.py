@@ -132,6 +132,56 @@ async def served(
     await server.stop()
 
 
+class Ends(Jobs):
+    """Ends and counts jobs, without a choice about compensation."""
+
+    async def get(self, id: str, full: bool) -> Observation:
+        if id == "large":
+            return Observation(id=id, native_state=pb.NativeState(state="open"), notes=["x" * 5_000_000])
+        return await super().get(id, full)
+
+    async def cancel(self, request: provider_pb2.CancelExecutionRequest) -> Observation:
+        return await self.get(request.id, False)
+
+    async def kill(self, request: provider_pb2.CancelExecutionRequest) -> Observation:
+        return await self.get(request.id, False)
+
+    def count(self) -> list[provider_pb2.ExecutionGroup]:
+        example = Observation(native_state=pb.NativeState(state="open"))
+        return [provider_pb2.ExecutionGroup(example=example, count=7)]
+
+
+async def test_what_is_off_or_not_known_is_refused(tmp_path: pathlib.Path) -> None:
+    async with served(tmp_path, Ends) as peer:
+        Cancel = provider_pb2.CancelExecutionRequest
+        for mode in (Cancel.GRACEFUL, Cancel.KILL):
+            refused = await peer.refused(
+                "Provider/CancelExecution", Cancel(id="a", mode=mode, compensation=Cancel.SKIP)
+            )
+            assert refused[0] == "UNSUPPORTED"
+        for unknown in (Cancel(id="a", mode=99), Cancel(id="a", compensation=99)):  # type: ignore[arg-type]
+            assert (await peer.refused("Provider/CancelExecution", unknown))[0] == "INVALID_ARGUMENT"
+        ids = provider_pb2.ObserveExecutionsRequest(ids=[str(number) for number in range(1_001)])
+        assert (await peer.refused("Provider/ObserveExecutions", ids))[0] == "INVALID_ARGUMENT"
+
+
+async def test_an_answer_that_is_too_large_is_refused_with_its_reason(tmp_path: pathlib.Path) -> None:
+    async with served(tmp_path, Ends) as peer:
+        get = provider_pb2.GetExecutionRequest(id="large")
+        kind, reason, _, _ = await peer.refused("Provider/GetExecution", get)
+        assert (kind, reason) == ("INTERNAL", "PROVIDER_ANSWER_TOO_LARGE")
+
+
+async def test_counts_have_an_example_and_no_state_of_ours(tmp_path: pathlib.Path) -> None:
+    async with served(tmp_path, Ends) as peer:
+        counted = await peer.send(
+            "Provider/CountExecutions",
+            provider_pb2.CountExecutionsRequest(),
+            provider_pb2.CountExecutionsResponse,
+        )
+        assert [(group.example.native_state.state, group.count) for group in counted.groups] == [("open", 7)]
+
+
 def test_capabilities_follow_from_the_methods_and_what_is_declared() -> None:
     assert Jobs.capabilities() == ["list", "payloads", "start", "watch_all"]
 

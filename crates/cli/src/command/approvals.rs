@@ -31,7 +31,7 @@ Examples:
   stateway approvals list --filter 'state = GRANTED OR state = REJECTED'
   stateway approvals list --filter 'execution = builtin/r-17' -o json
 
-Fields of a filter: state, role, step, definition, execution (docs/filters.md). Decided
+Fields of a filter: state, role, step, definition, execution (docs/filters.md). Decided \
 approvals are listed with `state = GRANTED OR state = REJECTED`, or a filter on `execution`.")]
     List(List),
     /// Follow pending approvals, each change on a line
@@ -41,8 +41,8 @@ Examples:
   stateway approvals watch --filter 'role = \"ops\"'
   stateway approvals watch -o json | jq -r 'select(.kind == \"ADDED\") | .approval.name'
 
-The pending approvals come first, then every change. An approval that was decided, has expired or was
-withdrawn is shown a last time, in its final state. After a lost connection the pending approvals are
+The pending approvals come first, then every change. An approval that was decided, has expired or was \
+withdrawn is shown a last time, in its final state. After a lost connection the pending approvals are \
 shown again. Fields of a filter: role, step, definition, execution (docs/filters.md).")]
     Watch(Watch),
     /// Show an approval with all information for the decision
@@ -53,10 +53,14 @@ Examples:
   stateway approvals grant builtin/r-17/sign-off~1 --as eve --role ops --comment 'looks good'")]
     Grant(Decide),
     /// Reject an approval, in your own name (--as) and role (--role)
-    #[command(after_help = "\
+    // The name of older versions.
+    #[command(
+        alias = "deny",
+        after_help = "\
 Examples:
-  stateway approvals deny builtin/r-17/sign-off~1 --as eve --role ops --comment 'too early'")]
-    Deny(Decide),
+  stateway approvals reject builtin/r-17/sign-off~1 --as eve --role ops --comment 'too early'"
+    )]
+    Reject(Decide),
 }
 
 /// Lists approvals.
@@ -118,7 +122,7 @@ impl Approvals {
                 show(context, &found, &earlier)?;
             }
             Self::Grant(decide) => decide.run(context, true).await?,
-            Self::Deny(decide) => decide.run(context, false).await?,
+            Self::Reject(decide) => decide.run(context, false).await?,
         }
         Ok(Exit::Ok)
     }

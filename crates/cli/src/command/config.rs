@@ -27,7 +27,7 @@ Examples:
   stateway config check stateway.toml
   stateway config check stateway.toml --listen 127.0.0.1:9000 > effective.toml
 
-A flag overrides the environment, the environment the file, and the file the default.
+A flag overrides the environment, the environment the file, and the file the default. \
 Secrets are never printed.")]
 pub struct Check {
     /// The file (default: the file that `serve` would use)

@@ -21,8 +21,8 @@ Examples:
   stateway conformance http://127.0.0.1:7000 --filter watch::
   stateway conformance unix:/run/acme.sock --junit report.xml
 
-The provider must be a test build that also serves stateway.provider.v1.Staging. The command deletes the
-executions of its engine. It needs no gateway. Exits 8 if a case failed or if every case was skipped; single
+The provider must be a test build that also serves stateway.provider.v1.Staging. The command deletes the \
+executions of its engine. It needs no gateway. Exits 8 if a case failed or if every case was skipped; single \
 skipped cases are no failure.")]
 pub struct Conformance {
     /// Where the provider listens: unix:/path, https://host:port, or http://127.0.0.1:port

@@ -50,8 +50,8 @@ Examples:
     Get(Get),
     /// Delete a definition
     #[command(after_help = "\
-The definition can no longer be started, and its schedule stops. Stored executions stay readable with their
-revision. While executions are open, the request is refused unless --keep-running is given. Applying a
+The definition can no longer be started, and its schedule stops. Stored executions stay readable with their \
+revision. While executions are open, the request is refused unless --keep-running is given. Applying a \
 definition of the same name restores it.
 
 Examples:
@@ -60,10 +60,10 @@ Examples:
     Delete(delete::Delete),
     /// Offer another revision to running executions
     #[command(after_help = "\
-A revision is compatible with an execution if it contains every step that has begun, unchanged and with an
-unchanged compensation, and if it keeps the open approvals, the escalation roles and the budgets. If the
-revision is not compatible, the execution pauses, and the reason names the differences; `stateway resume`
-continues under the old revision. With --filter the command shows a preview and asks for confirmation. Exits
+A revision is compatible with an execution if it contains every step that has begun, unchanged and with an \
+unchanged compensation, and if it keeps the open approvals, the escalation roles and the budgets. If the \
+revision is not compatible, the execution pauses, and the reason names the differences; `stateway resume` \
+continues under the old revision. With --filter the command shows a preview and asks for confirmation. Exits \
 4 if an execution was paused or refused.
 
 Examples:

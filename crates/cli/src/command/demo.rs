@@ -35,9 +35,9 @@ Examples:
   stateway demo --rate 60 --listen 127.0.0.1:0
   stateway demo --path ./demo --for 10m
 
-Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers.
-Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the
-oldest finished executions are removed. All six sub-states appear within a minute. SIGINT or
+Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers. \
+Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the \
+oldest finished executions are removed. All six sub-states appear within a minute. SIGINT or \
 SIGTERM stops the demo and removes the folder, unless --path was given.")]
 pub struct Demo {
     /// Address to listen on (default: 127.0.0.1:7380, or any free port if it is in use)

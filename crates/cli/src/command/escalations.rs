@@ -25,7 +25,7 @@ Examples:
   stateway escalations list --filter 'state = RESOLVED'
   stateway escalations list --filter 'execution = builtin/order-17' -o json
 
-Fields of a filter: state, roles, step, definition, execution (docs/filters.md). Resolved
+Fields of a filter: state, roles, step, definition, execution (docs/filters.md). Resolved \
 escalations are listed with `state = RESOLVED`, or a filter on `execution`.")]
     List(List),
     /// Show an escalation, with every attempt of its step

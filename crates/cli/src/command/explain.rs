@@ -16,7 +16,7 @@ use crate::view::{Explanation, Row, Text};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  stateway explain memory/order-17
+  stateway explain builtin/order-17
 
 Shows the row of the provider's state table that applies, and the evidence that the provider reported.")]
 pub struct Explain {

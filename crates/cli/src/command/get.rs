@@ -20,8 +20,8 @@ const TOO_LARGE: &str = "RESPONSE_TOO_LARGE";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway get memory/order-17
-  stateway get providers/memory/executions/order-17 -o json
+  stateway get builtin/order-17
+  stateway get providers/builtin/executions/order-17 -o json
   stateway get builtin/order-17 --step charge
   stateway get builtin/order-17 --payload output > order-17.json
   stateway get builtin/order-17 --vocabulary buquet")]

@@ -23,8 +23,8 @@ use crate::{input, resource};
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
-  stateway history memory/order-17
-  stateway history memory/order-17 --all -o json
+  stateway history builtin/order-17
+  stateway history builtin/order-17 --all -o json
   stateway history builtin/r-17 --branch 0
   stateway history builtin/r-17 --full
   stateway history export builtin/r-17 r-17.jsonl")]
@@ -57,8 +57,8 @@ Examples:
   stateway history export builtin/r-17 r-17.jsonl
   stateway history export builtin/r-17 --redact > r-17.jsonl
 
-The file contains all events of all branches with their payloads, and the definitions. With --redact
-every payload, message and name of a person is replaced with its type and length; the definitions are
+The file contains all events of all branches with their payloads, and the definitions. With --redact \
+every payload, message and name of a person is replaced with its type and length; the definitions are \
 not redacted. `stateway replay --file` reads the file.")]
     Export(Export),
 }

@@ -16,11 +16,11 @@ use crate::{resource, screen, view};
 #[command(after_help = "\
 Examples:
   stateway list
-  stateway list --provider memory --filter 'sub_state = BACKING_OFF AND retry.attempt >= 3'
+  stateway list --provider builtin --filter 'sub_state = BACKING_OFF AND retry.attempt >= 3'
   stateway list --filter 'labels.team = \"shop\"' --all -o json
 
-Fields of a filter: sub_state, name, definition (such as flaky or memory/flaky),
-reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR,
+Fields of a filter: sub_state, name, definition (such as order-saga, or payments/refund of an engine), \
+reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR, \
 NOT and comparisons. OR binds tighter than AND. See docs/filters.md for all fields.")]
 pub struct List {
     /// Only executions of this provider (default: all providers)

@@ -17,7 +17,7 @@ Examples:
   stateway man ~/.local/share/man/man1
   man stateway-start
 
-With a folder, the command writes one page for the program and one for each command. Without a
+With a folder, the command writes one page for the program and one for each command. Without a \
 folder, it prints the page of the program.")]
 pub struct Man {
     /// Folder to write the pages to; it is created if it does not exist

@@ -12,7 +12,7 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  stateway pause memory/order-17 --comment 'price is being checked'")]
+  stateway pause builtin/order-17 --comment 'price is being checked'")]
 pub struct Pause {
     /// provider/id, or the full name
     name: String,

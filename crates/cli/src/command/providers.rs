@@ -23,10 +23,10 @@ pub enum Providers {
     /// Show a state table: the sub-state of each native state
     #[command(after_help = "\
 Examples:
-  stateway providers table memory
+  stateway providers table builtin
   stateway providers table step-functions -o json
 
-For a configured provider, the table includes its overlays. For a kind that is not configured, the
+For a configured provider, the table includes its overlays. For a kind that is not configured, the \
 command shows the table of this build and needs no gateway.")]
     Table(Get),
 }

@@ -14,12 +14,12 @@ use crate::{input, resource};
 /// Removes the record of a finished execution from its engine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The purge is permanent: it removes state, history, input and output. The command refuses an
+The purge is permanent: it removes state, history, input and output. The command refuses an \
 execution that has not finished.
 
 Examples:
-  stateway purge memory/order-17
-  stateway purge memory/order-17 --yes")]
+  stateway purge builtin/order-17
+  stateway purge builtin/order-17 --yes")]
 pub struct Purge {
     /// provider/id, or the full name
     name: String,

@@ -21,8 +21,8 @@ Examples:
   stateway recover builtin/r-17
   stateway recover builtin/r-17 --repair-only
 
-If the log is intact, the derived data is repaired from the log and no step runs again. If the log is
-damaged, the execution continues on a new branch after the last trusted event, and side effects of the
+If the log is intact, the derived data is repaired from the log and no step runs again. If the log is \
+damaged, the execution continues on a new branch after the last trusted event, and side effects of the \
 named steps may happen again. Nothing is removed. The log records the recovery as an event.")]
 pub struct Recover {
     /// provider/id, or the full name

@@ -25,9 +25,9 @@ Examples:
   stateway replay builtin/r-17 --definition order-v2.yaml -o json
   stateway replay --file r-17.jsonl --at 12
 
-A replay does not change the execution. Under another definition, the simulation uses only recorded
-results and decisions; a step without a recorded result is named and stays open. Exits 8 if the
-simulation differs from the recording. Replaying a file of `stateway history export` needs no
+A replay does not change the execution. Under another definition, the simulation uses only recorded \
+results and decisions; a step without a recorded result is named and stays open. Exits 8 if the \
+simulation differs from the recording. Replaying a file of `stateway history export` needs no \
 gateway.")]
 pub struct Replay {
     /// provider/id, or the full name

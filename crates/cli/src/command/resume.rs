@@ -12,7 +12,7 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  stateway resume memory/order-17")]
+  stateway resume builtin/order-17")]
 pub struct Resume {
     /// provider/id, or the full name
     name: String,

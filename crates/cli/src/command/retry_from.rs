@@ -13,14 +13,14 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway retry-from memory/order-17
-  stateway retry-from memory/order-17 --step charge
+  stateway retry-from builtin/order-17
+  stateway retry-from builtin/order-17 --step charge
   stateway retry-from builtin/r-17 --step draft --feedback 'shorter, please'
   stateway retry-from builtin/r-17 --step charge --input '{\"amount\": 20}'
   stateway retry-from builtin/r-17 --from-start
 
-Side effects of the steps that run again happen again. An execution of the built-in engine that failed,
-was cancelled or was rolled back is reopened under its name. A succeeded execution never changes: it is
+Side effects of the steps that run again happen again. An execution of the built-in engine that failed, \
+was cancelled or was rolled back is reopened under its name. A succeeded execution never changes: it is \
 forked, and the command prints the new execution.")]
 pub struct RetryFrom {
     /// provider/id, or the full name

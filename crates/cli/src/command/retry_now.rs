@@ -12,8 +12,8 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway retry-now memory/order-17
-  stateway retry-now memory/order-17 --step charge")]
+  stateway retry-now builtin/order-17
+  stateway retry-now builtin/order-17 --step charge")]
 pub struct RetryNow {
     /// provider/id, or the full name
     name: String,

@@ -26,9 +26,9 @@ Examples:
   stateway serve --config stateway.toml
   stateway serve --listen 127.0.0.1:0 --log debug --log-format json
 
-Without a configuration the only provider is `builtin`: the durable engine, which stores its data in
-stateway.db in the working directory. A flag overrides the environment, the environment the file, and
-the file the default. After SIGINT or SIGTERM the gateway waits for calls and streams to end; a second
+Without a configuration the only provider is `builtin`: the durable engine, which stores its data in \
+stateway.db in the working directory. A flag overrides the environment, the environment the file, and \
+the file the default. After SIGINT or SIGTERM the gateway waits for calls and streams to end; a second \
 signal stops it immediately.")]
 pub struct Serve {
     #[command(flatten)]
@@ -62,7 +62,7 @@ async fn serve(config: &Config) -> Outcome {
 
 /// The gateway of a configuration, which has its port and answers nothing yet.
 pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, Failure> {
-    let port = Port::open(config.settings.listen).await;
+    let port = Port::open(&config.settings).await;
     let port = port.map_err(|error| not_started(&error))?;
     let registry = registry::build(config)?;
     let gateway = Gateway::on(port, &registry, config.settings.clone(), metrics.page());
@@ -79,15 +79,21 @@ pub(super) fn ready(address: std::net::SocketAddr, config: &Config) -> String {
         1 => "1 provider".to_owned(),
         count => format!("{count} providers"),
     };
+    let scheme = match &config.settings.tls {
+        Some(_) => "https",
+        None => "http",
+    };
     format!(
-        "stateway is listening on http://{address} ({count}: {})",
+        "stateway is listening on {scheme}://{address} ({count}: {})",
         ids.join(", ")
     )
 }
 
 pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
-        StartError::NotLoopback(_) => Exit::Usage,
+        StartError::NotLoopback(_) | StartError::Tls(_) | StartError::Authentication(_) => {
+            Exit::Usage
+        }
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) => Exit::Internal,
     };
@@ -119,7 +125,7 @@ impl Stop {
     }
 
     /// Resolves with the first signal. The second signal ends the process immediately.
-    async fn asked(mut self) {
+    pub(super) async fn asked(mut self) {
         self.next().await;
         talk("stopping: waiting for calls and streams; a second signal stops immediately");
         tokio::spawn(async move {

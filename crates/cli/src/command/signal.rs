@@ -12,8 +12,8 @@ use crate::{input, resource};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway signal memory/order-17 approve
-  stateway signal memory/order-17 paid --input '{\"amount\":12}'")]
+  stateway signal builtin/order-17 approve
+  stateway signal builtin/order-17 paid --input '{\"amount\":12}'")]
 pub struct Signal {
     /// provider/id, or the full name
     name: String,

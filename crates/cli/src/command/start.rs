@@ -19,12 +19,12 @@ use crate::{input, resource, screen, view};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway start memory/hello
-  stateway start hello --provider memory --input '{\"name\":\"Ada\"}' --label team=shop
-  stateway start memory/script --input @script.json --id order-17 --request-id order-17
-  stateway start memory/hello --wait --timeout 30s
+  stateway start order-saga --input '{\"order\":\"o-17\"}' --label team=shop
+  stateway start order-saga --input @order.json --id order-17 --request-id order-17
+  stateway start order-saga --input @order.json --wait --timeout 30s
+  stateway start payments/refund --input @refund.json
 
-With --wait, --timeout limits the wait. A terminal shows the steps live. At the end the command prints
+With --wait, --timeout limits the wait. A terminal shows the steps live. At the end the command prints \
 the execution with its output and exits 1 if the execution failed.")]
 pub struct Start {
     /// provider/definition, a full name, or a short name: with --provider, of the only provider, or

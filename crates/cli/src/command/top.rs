@@ -39,9 +39,9 @@ Examples:
   stateway top --provider builtin --filter 'sub_state = \"error\" OR sub_state = \"backing-off\"'
   stateway top --once
 
-Shows counts by sub-state, the health of the providers, and the executions in the order error,
-backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move,
-enter opens an execution with its steps, esc back, f filter, s sort, p pause. With --once, with
+Shows counts by sub-state, the health of the providers, and the executions in the order error, \
+backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move, \
+enter opens an execution with its steps, esc back, f filter, s sort, p pause. With --once, with \
 -o json and without a terminal the executions are printed once.")]
 pub struct Top {
     /// Only executions of this provider (default: all providers)

@@ -15,7 +15,7 @@ use crate::{input, view};
 pub enum Triggers {
     /// Disable the trigger of a definition: neither events nor its schedule start executions
     #[command(after_help = "\
-The trigger stays disabled across restarts and new revisions of the definition. Executions can still be
+The trigger stays disabled across restarts and new revisions of the definition. Executions can still be \
 started with `stateway start`.
 
 Examples:

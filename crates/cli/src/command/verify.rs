@@ -33,7 +33,7 @@ Examples:
   stateway verify --all --provider builtin -o json
   stateway verify --store backups/stateway-monday.db
 
-The command changes nothing. Exits 8 if it found a problem; docs/recovery.md lists the possible
+The command changes nothing. Exits 8 if it found a problem; docs/recovery.md lists the possible \
 findings, and `stateway recover` repairs them.")]
 pub struct Verify {
     /// provider/id, or the full name

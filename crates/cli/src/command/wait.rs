@@ -19,12 +19,12 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway wait memory/order-17
-  stateway wait memory/order-17 --for waiting --for error --timeout 5m
+  stateway wait builtin/order-17
+  stateway wait builtin/order-17 --for waiting --for error --timeout 5m
 
-Without --timeout there is no time limit. The wait always ends when the execution has finished.
-Exits 0 if a sub-state of --for was reached, 1 if the execution failed and `failed` was not asked
-for, 4 if it succeeded and --for asked for another sub-state, 6 if the gateway did not answer, 7 if
+Without --timeout there is no time limit. The wait always ends when the execution has finished. \
+Exits 0 if a sub-state of --for was reached, 1 if the execution failed and `failed` was not asked \
+for, 4 if it succeeded and --for asked for another sub-state, 6 if the gateway did not answer, 7 if \
 --timeout expired.")]
 pub struct Wait {
     /// provider/id, or the full name

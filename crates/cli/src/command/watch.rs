@@ -26,15 +26,15 @@ const TICK: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  stateway watch memory/order-17
-  stateway watch memory/order-17 memory/order-18
-  stateway watch --provider memory
+  stateway watch builtin/order-17
+  stateway watch builtin/order-17 builtin/order-18
+  stateway watch --provider builtin
   stateway watch --filter 'sub_state = \"error\"' -o json | jq -r .execution.name
 
-On a terminal, one execution is shown as a live tree of all its steps, with progress, a countdown
-to the next attempt, and child executions below their steps. In a pipe, and for several executions,
-each change is a line. After a lost connection the watch resumes without a gap. If the gateway never
-answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it
+On a terminal, one execution is shown as a live tree of all its steps, with progress, a countdown \
+to the next attempt, and child executions below their steps. In a pipe, and for several executions, \
+each change is a line. After a lost connection the watch resumes without a gap. If the gateway never \
+answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it \
 failed. docs/filters.md describes filters.")]
 pub struct Watch {
     /// provider/id, or the full name, up to 100 (default: all executions)

@@ -23,12 +23,16 @@ Examples:
   stateway worker --role shipping --role packing --capacity 8 --exec 'python3 ship.py'
   stateway worker --role research --skill web --exec 'jq {found:.query}'
 
-The program gets the task's input as JSON on standard input and answers with JSON on standard
-output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT, STATEWAY_ACTION,
-STATEWAY_ROLE, STATEWAY_FEEDBACK (the validator's messages about the previous attempt),
-STATEWAY_COMPENSATION (1 when the task compensates the step), STATEWAY_OUTCOME_UNKNOWN (1 when it
-compensates a step whose worker was lost, so that the step may or may not have completed) and
-STATEWAY_TASK (an idempotency key: the same value for the same attempt).
+The program gets the task's input as JSON on standard input and answers with JSON on standard \
+output. Its environment has STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT, STATEWAY_ACTION, \
+STATEWAY_ROLE, STATEWAY_FEEDBACK (the validator's messages about the previous attempt), \
+STATEWAY_COMPENSATION (1 when the task compensates the step), STATEWAY_OUTCOME_UNKNOWN (1 when it \
+compensates a step whose worker was lost, so that the step may or may not have completed) and \
+STATEWAY_TASK (the token of this hand-out).
+
+If a worker is lost, another worker gets the same attempt. As an idempotency key for other systems, \
+use STATEWAY_EXECUTION, STATEWAY_STEP, STATEWAY_ATTEMPT and STATEWAY_COMPENSATION together, not \
+STATEWAY_TASK: each hand-out has another token.
 
 The exit code is the outcome:
   0      completed
@@ -40,8 +44,8 @@ The exit code is the outcome:
   124    took too long (timeout)
   other  failed (agent_error); the last lines of standard error are the message
 
-When the execution is cancelled or rolls back, the program and every process it started get SIGTERM.
-The exit code and the output still count: a task that completed is compensated. A program that has not
+When the execution is cancelled or rolls back, the program and every process it started get SIGTERM. \
+The exit code and the output still count: a task that completed is compensated. A program that has not \
 ended after --drain is killed.
 
 On SIGINT or SIGTERM the worker finishes the tasks that have begun; a second signal kills them.")]
@@ -88,6 +92,7 @@ impl Worker {
             // A sender that is gone has ended the process.
             let _ = stopped.await;
         });
+        worker = worker.security(&globals.security()?);
         if let Some(actor) = actor(globals) {
             worker = worker.acting_as(&actor)?;
         }

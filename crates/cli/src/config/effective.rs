@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{AllowedOrigin, Kind, Limits, Log, Otlp, Server, Watch};
+use super::{AllowedOrigin, Authentication, Kind, Limits, Log, Otlp, Server, Tls, Watch};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,12 +50,14 @@ impl Config {
         server.token_key_file.clone_from(&self.token_key_file);
         let origins = self.settings.allowed_origins.iter().cloned();
         server.allowed_origins = origins.map(AllowedOrigin).collect();
+        server.tls = self.settings.tls.as_ref().map(Tls::of);
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));
             (provider.id.to_string(), Printed::of(provider, limits))
         });
         toml::to_string(&PrintedFile {
             server,
+            authentication: Authentication::of(&self.settings.authentication),
             watch: Watch::of(&self.settings.watch),
             limits: Limits::of(&self.settings.default_upstream),
             log: &self.log,
@@ -68,6 +70,7 @@ impl Config {
 #[derive(Serialize)]
 struct PrintedFile<'a> {
     server: Server,
+    authentication: Authentication,
     watch: Watch,
     limits: Limits,
     log: &'a Log,

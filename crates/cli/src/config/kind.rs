@@ -28,6 +28,8 @@ pub enum Kind {
     Remote,
     /// A Restate server.
     Restate,
+    /// Portable executions inside a Restate server.
+    RestateHost,
     /// AWS Step Functions.
     StepFunctions,
     /// A namespace of a Temporal cluster.
@@ -93,6 +95,7 @@ impl Kind {
         Self::Memory,
         Self::Remote,
         Self::Restate,
+        Self::RestateHost,
         Self::StepFunctions,
         Self::Temporal,
     ];
@@ -105,8 +108,19 @@ impl Kind {
             Self::Memory => "memory",
             Self::Remote => "remote",
             Self::Restate => "restate",
+            Self::RestateHost => "restate-host",
             Self::StepFunctions => "step-functions",
             Self::Temporal => "temporal",
+        }
+    }
+
+    /// The table of its states. An execution of the machine has the states of the built-in engine
+    /// wherever it runs.
+    #[must_use]
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Self::RestateHost => Self::Builtin.as_str(),
+            _ => self.as_str(),
         }
     }
 
@@ -116,9 +130,11 @@ impl Kind {
     pub fn max_concurrent(self) -> usize {
         match self {
             Self::Builtin | Self::Memory => 4_096,
-            Self::Remote | Self::Restate | Self::StepFunctions | Self::Temporal => {
-                UpstreamSettings::default().max_concurrent
-            }
+            Self::Remote
+            | Self::Restate
+            | Self::RestateHost
+            | Self::StepFunctions
+            | Self::Temporal => UpstreamSettings::default().max_concurrent,
         }
     }
 
@@ -126,7 +142,7 @@ impl Kind {
     /// that are watched is one cheap query on Restate.
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
-            Self::Restate => Some(Duration::from_secs(1)),
+            Self::Restate | Self::RestateHost => Some(Duration::from_secs(1)),
             Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {
                 None
             }
@@ -140,6 +156,9 @@ impl Kind {
             Self::Memory => memory::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Remote => remote::Config::deserialize(Deserializer::from(options)).map(drop),
             Self::Restate => restate::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::RestateHost => {
+                restate::HostConfig::deserialize(Deserializer::from(options)).map(drop)
+            }
             Self::StepFunctions => {
                 step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
             }
@@ -180,6 +199,12 @@ impl Kind {
                 let config = restate::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = restate::RestateProvider::new(id.clone(), &config, table);
+                Arc::new(provider.map_err(|error| error.to_string())?)
+            }
+            Self::RestateHost => {
+                let config = restate::HostConfig::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = restate::hosted_provider(&config.restate(), table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
             Self::StepFunctions => {
@@ -234,14 +259,15 @@ mod tests {
     fn an_unknown_kind_is_refused_with_those_that_are_known() {
         let error = "mem".parse::<Kind>().unwrap_err();
         assert_eq!(error, KindError::Unknown("mem".into()));
-        let known = "kinds: builtin, memory, remote, restate, step-functions, temporal";
+        let known =
+            "kinds: builtin, memory, remote, restate, restate-host, step-functions, temporal";
         assert!(error.to_string().ends_with(known), "{error}");
     }
 
     #[test]
     fn every_kind_has_a_table_but_remote() {
         for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Remote) {
-            assert!(stateway_provider_api::table::compiled_in(kind.as_str()).is_some());
+            assert!(stateway_provider_api::table::compiled_in(kind.table()).is_some());
         }
     }
 }

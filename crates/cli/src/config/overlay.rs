@@ -13,7 +13,7 @@ use super::{Kind, Problem};
 /// # Errors
 /// A file that cannot be read, or that is not a table of this kind.
 pub fn table(kind: Kind, overlay: Option<&Path>) -> Result<Option<Arc<Table>>, Problem> {
-    let base = table::compiled_in(kind.as_str());
+    let base = table::compiled_in(kind.table());
     let Some(path) = overlay else {
         return Ok(base);
     };

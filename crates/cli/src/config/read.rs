@@ -9,12 +9,13 @@ use stateway_provider_api::{Capabilities, UnknownCapability};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
-use super::{Kind, Limits, Log, Otlp, Problem, Server, Watch};
+use super::{Authentication, Kind, Limits, Log, Otlp, Problem, Server, Watch};
 
 /// A file as it stands, before defaults.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) server: Server,
+    pub(super) authentication: Authentication,
     pub(super) watch: Watch,
     pub(super) limits: Limits,
     pub(super) log: Log,
@@ -33,7 +34,8 @@ pub(super) struct Provider {
     pub(super) options: toml::Table,
 }
 
-const SECTIONS: &str = "`server`, `watch`, `limits`, `log`, `otlp` or `providers`";
+const SECTIONS: &str =
+    "`server`, `authentication`, `watch`, `limits`, `log`, `otlp` or `providers`";
 
 type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
 
@@ -79,6 +81,7 @@ impl<'i> Reader<'i> {
     fn section(&mut self, file: &mut File, (key, value): Entry<'i>) {
         match key.get_ref().as_ref() {
             "server" => file.server = self.typed(value),
+            "authentication" => file.authentication = self.typed(value),
             "watch" => file.watch = self.typed(value),
             "limits" => file.limits = self.typed(value),
             "log" => file.log = self.typed(value),

@@ -4,10 +4,13 @@
 //! in a key.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stateway_gateway::{Origin, OriginError, Settings, UpstreamSettings, WatchSettings};
+use stateway_gateway::{
+    Origin, OriginError, Settings, TlsSettings, UpstreamSettings, WatchSettings,
+};
 
 use crate::duration::Span;
 
@@ -50,7 +53,7 @@ macro_rules! section {
 section! {
     /// `[server]`.
     Server for Settings {
-        /// Where to listen. Loopback only, until transport security and authentication exist.
+        /// Where to listen. Loopback only, unless TLS and authentication are configured.
         listen: SocketAddr,
         /// The deadline of a call that sets none.
         default_deadline: Span,
@@ -80,6 +83,53 @@ section! {
         /// The key itself. A secret: read, never printed.
         #[serde(skip_serializing)]
         token_key: Option<String>,
+        /// TLS on the port.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls: Option<Tls>,
+    }
+}
+
+/// `[server.tls]`. Paths are relative to the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate chain of the gateway.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities of client certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca: Option<PathBuf>,
+    /// The maximum number of handshakes under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_handshakes: Option<usize>,
+    /// How often the files are checked for a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload_interval: Option<Span>,
+}
+
+impl Tls {
+    /// The settings of the section in a file of this directory.
+    #[must_use]
+    pub fn settings(&self, directory: &Path) -> TlsSettings {
+        let mut settings = TlsSettings::new(directory.join(&self.cert), directory.join(&self.key));
+        settings.client_ca = self.client_ca.as_ref().map(|file| directory.join(file));
+        settings.max_handshakes = self.max_handshakes.unwrap_or(settings.max_handshakes);
+        let interval = self.reload_interval.map(Duration::from);
+        settings.reload_interval = interval.unwrap_or(settings.reload_interval);
+        settings
+    }
+
+    /// The section with all values.
+    #[must_use]
+    pub fn of(settings: &TlsSettings) -> Self {
+        Self {
+            cert: settings.cert.clone(),
+            key: settings.key.clone(),
+            client_ca: settings.client_ca.clone(),
+            max_handshakes: Some(settings.max_handshakes),
+            reload_interval: Some(settings.reload_interval.into()),
+        }
     }
 }
 

@@ -69,6 +69,15 @@ fn combine(
     }
     let origins = file.server.allowed_origins.into_iter();
     settings.allowed_origins = origins.map(|AllowedOrigin(origin)| origin).collect();
+    settings.tls = file.server.tls.map(|tls| tls.settings(directory));
+    match file.authentication.settings(directory) {
+        Ok(authentication) => settings.authentication = authentication,
+        Err(message) => problems.push(Problem {
+            file: path.map(Path::to_owned),
+            place: None,
+            message: format!("[authentication.jwt] {message}"),
+        }),
+    }
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
     match token_key(file.server.token_key.as_deref(), token_key_file.as_deref()) {
         Ok(key) => settings.token_key = key,
@@ -111,6 +120,10 @@ fn combine(
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
     problems.extend(unusable::server(path, &settings));
+    if let Some(tls) = &settings.tls {
+        problems.extend(unusable::tls(path, tls));
+    }
+    problems.extend(unusable::authentication(path, &settings.authentication));
     problems.extend(unusable::watch(path, &settings.watch));
     problems.extend(unusable::limits(path, "limits", &settings.default_upstream));
 

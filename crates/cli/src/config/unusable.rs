@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use stateway_gateway::{Settings, UpstreamSettings, WatchSettings};
+use stateway_gateway::{
+    AuthenticationSettings, Settings, TlsSettings, UpstreamSettings, WatchSettings,
+};
 
 use super::Problem;
 
@@ -27,6 +29,15 @@ const SHORTEST_TOKEN: Duration = Duration::from_secs(60);
 
 /// In less, a client on a busy machine could not begin.
 const SHORTEST_HANDSHAKE: Duration = Duration::from_millis(100);
+
+/// In less, reading files would be all that the gateway does.
+const SHORTEST_RELOAD: Duration = Duration::from_millis(100);
+
+/// In less, the issuer of tokens would be asked all the time.
+const SHORTEST_REFRESH: Duration = Duration::from_secs(10);
+
+/// In more, tokens that have expired would be as good as others.
+const LONGEST_LEEWAY: Duration = Duration::from_secs(300);
 
 /// In less, clients would have to connect for every call.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
@@ -68,6 +79,44 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
         ),
     ];
     broken(path, "server", rules)
+}
+
+/// The errors of `[server.tls]`.
+pub(super) fn tls(path: Option<&Path>, tls: &TlsSettings) -> Vec<Problem> {
+    let rules = [
+        (
+            tls.max_handshakes == 0,
+            "`max_handshakes` must be at least 1",
+        ),
+        (
+            tls.reload_interval < SHORTEST_RELOAD,
+            "`reload_interval` must be at least 100ms",
+        ),
+    ];
+    broken(path, "server.tls", rules)
+}
+
+/// The errors of `[authentication]`.
+pub(super) fn authentication(
+    path: Option<&Path>,
+    authentication: &AuthenticationSettings,
+) -> Vec<Problem> {
+    let jwt = authentication.jwt.as_ref();
+    let rules = [
+        (
+            authentication.reload_interval < SHORTEST_RELOAD,
+            "`reload_interval` must be at least 100ms",
+        ),
+        (
+            jwt.is_some_and(|jwt| jwt.refresh < SHORTEST_REFRESH),
+            "`jwt.jwks_refresh` must be at least 10s",
+        ),
+        (
+            jwt.is_some_and(|jwt| jwt.rules.leeway > LONGEST_LEEWAY),
+            "`jwt.leeway` must be at most 5m",
+        ),
+    ];
+    broken(path, "authentication", rules)
 }
 
 /// The errors of `[watch]`.

@@ -122,10 +122,11 @@ fn a_no_ends_what_asked() {
     built_in::until(&gateway, &inbox, |answer| {
         answer.out.contains("builtin/r2/")
     });
-    let mut deny = gateway.command(&["approvals", "deny", "builtin/r2/sign-off~1"]);
-    deny.env("STATEWAY_ACTOR", "eve")
+    let mut reject = gateway.command(&["approvals", "reject", "builtin/r2/sign-off~1"]);
+    reject
+        .env("STATEWAY_ACTOR", "eve")
         .env("STATEWAY_ROLES", "ops,dev");
-    crate::binary::finish(&mut deny, "").exits(0);
+    crate::binary::finish(&mut reject, "").exits(0);
     gateway
         .run(&["wait", "builtin/r2", "--timeout", "10s"])
         .exits(1);

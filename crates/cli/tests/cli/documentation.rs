@@ -78,6 +78,25 @@ fn every_command_explains_itself_with_an_example() {
     }
 }
 
+/// The terminal wraps a paragraph to its width. A line break inside of a paragraph would stay, and leave a ragged
+/// text.
+#[test]
+fn every_paragraph_of_a_help_text_is_one_line() {
+    fn check(command: &clap::Command) {
+        let texts = [command.get_after_help(), command.get_long_about()];
+        for text in texts.into_iter().flatten().map(ToString::to_string) {
+            let paragraphs = text.split("\n\n");
+            let prose = paragraphs.filter(|it| it.lines().all(|line| !line.starts_with(' ')));
+            for paragraph in prose {
+                let name = command.get_name();
+                assert_eq!(paragraph.lines().count(), 1, "{name}: {paragraph}");
+            }
+        }
+        command.get_subcommands().for_each(check);
+    }
+    check(&Arguments::command());
+}
+
 /// The part of docs/filters.md about executions. The tests of the gateway check the rest.
 fn filters() -> &'static str {
     let page = include_str!("../../../../docs/filters.md");

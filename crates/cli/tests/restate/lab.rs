@@ -126,6 +126,12 @@ impl Lab {
         provider_config(self.ports)
     }
 
+    /// The ports of the admin API and of the ingress.
+    #[allow(dead_code, reason = "only stories with a host need it")]
+    pub(crate) fn api_ports(&self) -> (u16, u16) {
+        (self.ports.admin, self.ports.ingress)
+    }
+
     /// The other peers, for a laboratory beside this one.
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers

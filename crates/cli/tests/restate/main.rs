@@ -6,6 +6,7 @@
 
 mod deaths;
 mod endings;
+mod hosts;
 mod lab;
 mod older;
 mod process;
@@ -64,6 +65,14 @@ const TESTS: &[Test] = &[
         starts::idempotent,
     ),
     ("a_list_shows_every_row_once_over_its_pages", starts::listed),
+    (
+        "a_portable_definition_has_the_same_trajectory_inside_restate",
+        hosts::same_trajectory,
+    ),
+    (
+        "a_hosted_execution_survives_the_deaths_of_host_gateway_and_server",
+        hosts::deaths,
+    ),
     ("the_service_dies_and_comes_back", deaths::of_the_service),
     ("the_server_dies_and_comes_back", deaths::of_the_server),
     ("an_older_server_is_used_by_what_it_has", older::smoke),

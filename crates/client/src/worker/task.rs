@@ -118,8 +118,9 @@ impl Task {
             .filter(|timeout: &Duration| !timeout.is_zero())
     }
 
-    /// What names the attempt. The same for the same attempt, so it serves as an idempotency key
-    /// towards others.
+    /// Names this hand-out of the attempt. If a worker is lost, another worker gets the same attempt with
+    /// another token, so the token is no idempotency key towards other systems: execution, step, attempt and
+    /// `is_compensation` together are one.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.task.task_token

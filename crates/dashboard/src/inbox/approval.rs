@@ -92,7 +92,7 @@ fn last(name: &str) -> &str {
 
 fn rules(step: &DefinitionStep) -> Markup {
     html! {
-        dt { "If denied" }
+        dt { "If rejected" }
         dd { (follows(step.on_reject())) }
         dt { "If nobody decides" }
         dd {
@@ -123,7 +123,7 @@ pub(crate) fn buttons(approval: &Approval, visitor: &Visitor, back: &str) -> Mar
         div.buttons {
             @if may == May::Yes {
                 a.button.primary href=(ask("grant")) data-dialog { "Grant…" }
-                a.button.danger href=(ask("deny")) data-dialog { "Deny…" }
+                a.button.danger href=(ask("reject")) data-dialog { "Reject…" }
             } @else { (refusal(&may, &[&approval.role], visitor, back)) }
         }
     }

@@ -1,4 +1,4 @@
-//! The question before an approval is granted or denied, and the answer.
+//! The question before an approval is granted or rejected, and the answer.
 
 use axum::extract::State as Extract;
 use axum::response::{IntoResponse, Response};
@@ -75,7 +75,7 @@ async fn decide(site: &Site, submitted: &Submitted, grant: bool) -> Result<Flash
         .decide_approval(submitted.visitor.request(request))
         .await?;
     let decided = decided.into_inner();
-    let what = if grant { "Granted" } else { "Denied" };
+    let what = if grant { "Granted" } else { "Rejected" };
     let definition = given::definition(&decided.definition);
     Ok(Flash::done(format!(
         "{what}: step {} of {definition}.",
@@ -86,9 +86,9 @@ async fn decide(site: &Site, submitted: &Submitted, grant: bool) -> Result<Flash
 fn wants(fields: &Fields) -> Result<bool, Problem> {
     match fields.get("answer") {
         "grant" => Ok(true),
-        "deny" => Ok(false),
+        "reject" => Ok(false),
         _ => Err(Problem::invalid(
-            "An approval is granted or denied.",
+            "An approval is granted or rejected.",
             "Open it from the inbox.",
         )),
     }
@@ -110,7 +110,7 @@ pub(super) fn back(fields: &Fields) -> &str {
 }
 
 const fn title(grant: bool) -> &'static str {
-    if grant { "Grant?" } else { "Deny?" }
+    if grant { "Grant?" } else { "Reject?" }
 }
 
 /// The question, or the answer that another person has given.
@@ -127,7 +127,7 @@ fn question(
         h2 #dialog-title {
             @if !pending { "Approval of step " (said_within(&asked.step, 60)) }
             @else if grant { "Grant step " (said_within(&asked.step, 60)) "?" }
-            @else { "Deny step " (said_within(&asked.step, 60)) "?" }
+            @else { "Reject step " (said_within(&asked.step, 60)) "?" }
         }
         @if let Some(problem) = problem { (problem.render()) }
         @if pending {
@@ -164,13 +164,13 @@ fn form(visitor: &Visitor, request: &Request, grant: bool, typed: &Fields) -> Ma
             (hidden(visitor))
             input type="hidden" name="name" value=(asked.name);
             input type="hidden" name="etag" value=(asked.etag);
-            input type="hidden" name="answer" value=(if grant { "grant" } else { "deny" });
+            input type="hidden" name="answer" value=(if grant { "grant" } else { "reject" });
             input type="hidden" name="back" value=(back(typed));
             label { "Comment, for the record"
                 textarea.short name="comment" maxlength=(LONGEST_COMMENT) autofocus { (typed.get("comment")) }
             }
             div.buttons {
-                @if grant { button.primary { "Grant" } } @else { button.primary.danger { "Deny" } }
+                @if grant { button.primary { "Grant" } } @else { button.primary.danger { "Reject" } }
                 a.button href=(back(typed)) data-close { "Not now" }
             }
         }

@@ -94,7 +94,7 @@ const fn word(state: State) -> &'static str {
         State::Unspecified => "unknown",
         State::Pending => "pending",
         State::Granted => "✓ granted",
-        State::Rejected => "✕ denied",
+        State::Rejected => "✕ rejected",
         State::Expired => "expired",
         State::Withdrawn => "withdrawn",
     }
@@ -103,7 +103,7 @@ const fn word(state: State) -> &'static str {
 const fn class(state: State) -> &'static str {
     match state {
         State::Granted => "granted",
-        State::Rejected => "denied",
+        State::Rejected => "rejected",
         _ => "other",
     }
 }

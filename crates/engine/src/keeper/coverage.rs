@@ -86,10 +86,7 @@ impl Keeper {
             };
             key(left).cmp(&key(right))
         });
-        let coverage = Coverage {
-            workers,
-            everyone: false,
-        };
+        let coverage = Coverage { workers };
         if self.connected.publish(coverage) {
             let waiting = self.dispatch.waiting_executions();
             self.connected.stale.extend(waiting);

@@ -11,6 +11,7 @@ use crate::bug::Bug;
 use crate::error::Result;
 use crate::news::Turned;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
+use crate::view::EngineView as _;
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View};
 
@@ -108,7 +109,7 @@ impl Keeper {
 
     /// An execution in memory as it is shown.
     fn view(&self, live: &Live) -> View {
-        let mut view = View::of(&live.origin, &live.state, self.connected.coverage());
+        let mut view = View::with_coverage(&live.origin, &live.state, self.connected.coverage());
         view.queued = self.queue_cause(view.number);
         view
     }

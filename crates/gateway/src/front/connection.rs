@@ -20,8 +20,9 @@ use tonic::body::Body;
 use super::activity::{Activity, OpenCall};
 use super::describe::DescribedBody;
 use super::dispatch::Front;
-use super::peer::Peer;
-use super::stream::ClientStream;
+use super::peer::{Link, Peer};
+use super::stream::{ClientStream, Transport};
+use super::tls::{Broken, ClientCertificate, Tls};
 
 /// How often an HTTP/2 connection is asked whether it is still there, and how long it may take to
 /// answer.
@@ -34,7 +35,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// Limits of each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
-    /// Time to begin to speak HTTP.
+    /// Time to begin to speak HTTP, the TLS handshake included.
     pub(crate) handshake_timeout: Duration,
     /// Time without an open call.
     pub(crate) idle_timeout: Duration,
@@ -48,6 +49,7 @@ pub(crate) struct Connections {
     front: Arc<Front>,
     limits: ConnectionLimits,
     http: Builder<TokioExecutor>,
+    tls: Option<Arc<Tls>>,
     /// No new calls: each connection ends with the calls that it has.
     stop: CancellationToken,
     /// Ends connections whatever they do.
@@ -58,6 +60,7 @@ impl Connections {
     pub(crate) fn new(
         front: Front,
         limits: ConnectionLimits,
+        tls: Option<Arc<Tls>>,
         stop: CancellationToken,
         cut: CancellationToken,
     ) -> Self {
@@ -73,6 +76,7 @@ impl Connections {
             front: Arc::new(front),
             limits,
             http,
+            tls,
             stop,
             cut,
         }
@@ -83,15 +87,26 @@ impl Connections {
         let activity = Arc::new(Activity::new());
         // A connection that is gone fails with its first read.
         let _ = stream.set_nodelay(true);
+        // Boxed: a handshake needs its room for milliseconds, a connection is open for hours.
+        let Some(stream) = Box::pin(self.secured(stream, peer, &activity)).await else {
+            return;
+        };
+        let certificate = match &stream {
+            Transport::Plain(_) => None,
+            Transport::Tls(stream) => ClientCertificate::of(stream),
+        };
+        let link = Arc::new(Link {
+            peer,
+            tls: self.tls.clone(),
+            certificate,
+        });
         let io = TokioIo::new(ClientStream::new(stream, activity.clone()));
         let (front, calls) = (self.front, activity.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            let (front, open) = (front.clone(), calls.begin_call());
+            let (front, link, open) = (front.clone(), link.clone(), calls.begin_call());
             // Boxed, because a stream keeps the room of this future for as long as it is open.
             Box::pin(async move {
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(peer);
-                let response = front.answer(request).await;
+                let response = front.answer(request.map(Body::new), &link).await;
                 Ok::<_, Infallible>(response.map(|body| CountedBody { body, _open: open }))
             })
         });
@@ -127,6 +142,34 @@ impl Connections {
         } else if let Err(error) = ended {
             tracing::debug!(peer = %peer.0, "connection broke: {error}");
         }
+    }
+}
+
+impl Connections {
+    /// The stream after its TLS handshake, if there is one. None if the handshake came to nothing.
+    async fn secured(
+        &self,
+        stream: TcpStream,
+        peer: Peer,
+        activity: &Activity,
+    ) -> Option<Transport> {
+        let Some(tls) = &self.tls else {
+            return Some(Transport::Plain(stream));
+        };
+        let reason = tokio::select! {
+            accepted = tls.accept(stream) => match accepted {
+                Ok(stream) => return Some(Transport::Tls(Box::new(stream))),
+                Err(Broken::CutOff) => "too-many-handshakes",
+                Err(Broken::Failed(error)) => {
+                    tracing::debug!(peer = %peer.0, "TLS handshake failed: {error}");
+                    "handshake-failed"
+                }
+            },
+            () = activity.silence(&self.limits) => "handshake-timeout",
+            () = self.stop.cancelled() => return None,
+        };
+        counter!("stateway_connections_cut_total", "reason" => reason).increment(1);
+        None
     }
 }
 

@@ -7,11 +7,13 @@
 //! configured.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_TYPE, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, SET_COOKIE,
+    VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use tonic::body::Body;
@@ -21,7 +23,9 @@ use tower::{Layer, Service};
 
 use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
+use super::peer::Link;
 use super::services::Services;
+use crate::authentication::{Authentication, Unauthenticated, name_caller, remove_proofs};
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
      `server.allowed_origins`. A proxy in front of it must set Host to one of them.\n";
@@ -46,6 +50,8 @@ pub(crate) struct Front {
     web: GrpcWebService<Described<Services>>,
     pages: Routes,
     origins: AllowedOrigins,
+    /// None if no method is configured: the headers of a request are believed then.
+    authentication: Option<Arc<Authentication>>,
 }
 
 /// What a request is, by its content type.
@@ -57,8 +63,14 @@ enum Kind {
 }
 
 impl Front {
-    pub(crate) fn new(services: Services, pages: Routes, origins: Vec<Origin>) -> Self {
+    pub(crate) fn new(
+        services: Services,
+        pages: Routes,
+        origins: Vec<Origin>,
+        authentication: Option<Arc<Authentication>>,
+    ) -> Self {
         Self {
+            authentication,
             web: GrpcWebLayer::new().layer(Described::new(services.clone())),
             grpc: services,
             pages: pages.prepare(),
@@ -67,15 +79,32 @@ impl Front {
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Body>) -> Response<DescribedBody> {
+    pub(super) async fn answer(
+        &self,
+        mut request: Request<Body>,
+        link: &Link,
+    ) -> Response<DescribedBody> {
+        request.extensions_mut().insert(link.peer);
+        let mut response = self.served(request, link).await;
+        if link.is_encrypted() {
+            secure_cookies(response.headers_mut());
+        }
+        response
+    }
+
+    async fn served(&self, request: Request<Body>, link: &Link) -> Response<DescribedBody> {
         let kind = kind(request.headers());
-        match self.origins.sender(&request, kind == Kind::Grpc) {
-            Ok(Sender::Own) => self.route(kind, request).await,
+        let is_plain_grpc = kind == Kind::Grpc;
+        match self
+            .origins
+            .sender(&request, is_plain_grpc, link.is_encrypted())
+        {
+            Ok(Sender::Own) => self.authenticated(kind, request, link).await,
             Ok(Sender::Page(origin)) if is_preflight(&request) => {
                 preflight(&request, origin).map(DescribedBody::new)
             }
             Ok(Sender::Page(origin)) => {
-                let mut response = self.route(kind, request).await;
+                let mut response = self.authenticated(kind, request, link).await;
                 share(response.headers_mut(), origin);
                 response
             }
@@ -84,7 +113,43 @@ impl Front {
         }
     }
 
-    async fn route(&self, kind: Kind, request: Request<Body>) -> Response<DescribedBody> {
+    /// Answers a request whose sender has proved who it is.
+    async fn authenticated(
+        &self,
+        kind: Kind,
+        mut request: Request<Body>,
+        link: &Link,
+    ) -> Response<DescribedBody> {
+        let Some(authentication) = &self.authentication else {
+            return self.route(kind, request).await;
+        };
+        if is_probe(kind, request.uri().path()) {
+            remove_proofs(request.headers_mut());
+            return self.route(kind, request).await;
+        }
+        let identified = match link.subject() {
+            Ok(subject) => authentication.identify(request.headers(), subject).await,
+            Err(refused) => Err(refused),
+        };
+        // Neither a service nor a page sees a proof, or a name that this gateway has not given.
+        remove_proofs(request.headers_mut());
+        match identified {
+            Ok(identity) => {
+                if kind == Kind::Page {
+                    name_caller(request.headers_mut(), &identity);
+                }
+                request.extensions_mut().insert(identity);
+                self.route(kind, request).await
+            }
+            Err(refused) => {
+                let (peer, reason) = (link.peer.0, refused.reason());
+                tracing::debug!(%peer, reason, "request refused: {refused}");
+                unauthenticated(kind, &refused, authentication)
+            }
+        }
+    }
+
+    async fn route(&self, kind: Kind, mut request: Request<Body>) -> Response<DescribedBody> {
         if kind != Kind::Page && request.method() != Method::POST {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, POST_ONLY);
             let post = HeaderValue::from_static("POST");
@@ -97,10 +162,67 @@ impl Front {
             }
             Kind::Grpc => return described(infallible(self.grpc.answer(request).await)),
             Kind::GrpcWeb => self.web.clone().call(request).await,
-            Kind::Page => self.pages.clone().call(request).await,
+            Kind::Page => {
+                name_host(&mut request);
+                self.pages.clone().call(request).await
+            }
         };
         // Pages have no trailers, and those of gRPC-Web were described before they became data.
         infallible(answered).map(DescribedBody::new)
+    }
+}
+
+/// Whether a request asks only whether the gateway works. Probes have no credentials.
+fn is_probe(kind: Kind, path: &str) -> bool {
+    match kind {
+        Kind::Page => path == "/healthz",
+        Kind::Grpc | Kind::GrpcWeb => path.starts_with("/grpc.health.v1.Health/"),
+    }
+}
+
+/// The response to a request whose sender has not proved who it is.
+fn unauthenticated(
+    kind: Kind,
+    refused: &Unauthenticated,
+    authentication: &Authentication,
+) -> Response<DescribedBody> {
+    let web = HeaderValue::from_static("application/grpc-web+proto");
+    match kind {
+        Kind::Grpc => described(refused.status().into_http()),
+        Kind::GrpcWeb => {
+            let mut response = described(refused.status().into_http());
+            response.headers_mut().insert(CONTENT_TYPE, web);
+            response
+        }
+        Kind::Page => {
+            let text = format!("{refused} ({}).\n{}\n", refused.reason(), refused.hint());
+            let mut response = refuse(StatusCode::UNAUTHORIZED, text);
+            let headers = response.headers_mut();
+            headers.insert(WWW_AUTHENTICATE, authentication.challenge());
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+    }
+}
+
+/// HTTP/2 names the host in `:authority`, which browsers use over TLS. The pages read `Host`.
+fn name_host(request: &mut Request<Body>) {
+    let authority = request.uri().authority().map(|name| name.as_str());
+    let host = authority.and_then(|name| HeaderValue::from_str(name).ok());
+    if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
+        request.headers_mut().insert(HOST, host);
+    }
+}
+
+/// A cookie that was set over TLS is never sent without it.
+fn secure_cookies(headers: &mut HeaderMap) {
+    if let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE) {
+        for cookie in cookies.iter_mut() {
+            let secure = [cookie.as_bytes(), b"; Secure"].concat();
+            if let Ok(secure) = HeaderValue::from_bytes(&secure) {
+                *cookie = secure;
+            }
+        }
     }
 }
 
@@ -171,8 +293,8 @@ fn share(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(VARY, HeaderValue::from_static("origin"));
 }
 
-fn refuse(status: StatusCode, text: &'static str) -> Response<DescribedBody> {
-    let body = Body::new(axum::body::Body::from(text));
+fn refuse(status: StatusCode, text: impl Into<String>) -> Response<DescribedBody> {
+    let body = Body::new(axum::body::Body::from(text.into()));
     let mut response = Response::new(DescribedBody::new(body));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -219,6 +341,17 @@ mod tests {
             assert_eq!(kind_of(page), Kind::Page, "{page}");
         }
         assert_eq!(kind(&HeaderMap::new()), Kind::Page);
+    }
+
+    #[test]
+    fn cookies_over_tls_are_secure() {
+        let mut headers = HeaderMap::new();
+        for cookie in ["a=1; HttpOnly", "b=2"] {
+            headers.append(SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        secure_cookies(&mut headers);
+        let cookies: Vec<_> = headers.get_all(SET_COOKIE).iter().collect();
+        assert_eq!(cookies, ["a=1; HttpOnly; Secure", "b=2; Secure"]);
     }
 
     #[test]

@@ -105,10 +105,14 @@ impl AllowedOrigins {
     /// another origin only after a preflight request, and never over HTTP/2 without TLS. A gRPC
     /// client or a proxy may use any host name, so a request of this kind over HTTP/2 without
     /// the headers of a browser is not asked for its host.
+    ///
+    /// `is_encrypted` is true for TLS. A browser has compared the host name with the certificate then,
+    /// so that a name of somebody else's cannot lead here.
     pub(super) fn sender<B>(
         &self,
         request: &Request<B>,
         is_plain_grpc: bool,
+        is_encrypted: bool,
     ) -> Result<Sender, Refused> {
         let headers = request.headers();
         let origin = headers.get(ORIGIN);
@@ -117,7 +121,7 @@ impl AllowedOrigins {
         if !is_from_browser && is_plain_grpc && request.version() == Version::HTTP_2 {
             return Ok(Sender::Own);
         }
-        let host = self.host(request).ok_or(Refused::OtherHost)?;
+        let host = self.host(request, is_encrypted).ok_or(Refused::OtherHost)?;
         if let Some(origin) = origin
             && self.contains(origin)
         {
@@ -126,7 +130,7 @@ impl AllowedOrigins {
         let is_own = match (site.map(HeaderValue::as_bytes), origin) {
             // Only the browser itself can set this header.
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),
-            (None, Some(origin)) => is_origin_of(origin, &host),
+            (None, Some(origin)) => is_origin_of(origin, &host, is_encrypted),
             (None, None) => true,
         };
         if is_own || (!is_plain_grpc && is_navigation(request.method(), headers)) {
@@ -138,14 +142,14 @@ impl AllowedOrigins {
 
     /// The host that the request names, if it is a name of this gateway. A request with several
     /// names must have only such names.
-    fn host<B>(&self, request: &Request<B>) -> Option<Authority> {
+    fn host<B>(&self, request: &Request<B>, is_encrypted: bool) -> Option<Authority> {
         let in_target = request.uri().authority().cloned();
         let mut named = request.headers().get_all(HOST).iter();
         let in_header = match named.next() {
             Some(host) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
             None => None,
         };
-        let is_ours = |authority: &Authority| self.is_ours(authority.host());
+        let is_ours = |authority: &Authority| is_encrypted || self.is_ours(authority.host());
         let are_ours = named.next().is_none()
             && in_target.as_ref().is_none_or(is_ours)
             && in_header.as_ref().is_none_or(is_ours);
@@ -168,14 +172,15 @@ impl AllowedOrigins {
 }
 
 /// Whether this is the origin of pages that were fetched from this host, as this end sees it.
-fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
+///
+/// Without TLS here, a proxy may have had it. With TLS here, a page that came without it is another
+/// origin.
+fn is_origin_of(origin: &HeaderValue, host: &Authority, is_encrypted: bool) -> bool {
     let Ok(origin) = origin.to_str() else {
         return false;
     };
-    let Some(named) = origin
-        .strip_prefix("http://")
-        .or_else(|| origin.strip_prefix("https://"))
-    else {
+    let plain = origin.strip_prefix("http://").filter(|_| !is_encrypted);
+    let Some(named) = plain.or_else(|| origin.strip_prefix("https://")) else {
         return false;
     };
     named.eq_ignore_ascii_case(host.as_str())
@@ -204,7 +209,7 @@ mod tests {
     fn sender(headers: &[(&str, &str)]) -> Result<Sender, Refused> {
         let configured = vec!["https://ops.example.org".parse().unwrap()];
         let request = asked(Version::HTTP_11, "POST", headers);
-        AllowedOrigins::new(configured).sender(&request, false)
+        AllowedOrigins::new(configured).sender(&request, false, false)
     }
 
     #[test]
@@ -240,7 +245,7 @@ mod tests {
     fn a_target_with_a_foreign_host_is_refused_whatever_the_header_says() {
         let mut request = asked(Version::HTTP_11, "GET", &[("host", "localhost")]);
         *request.uri_mut() = "http://evil.example/x".parse().unwrap();
-        let refused = AllowedOrigins::default().sender(&request, false);
+        let refused = AllowedOrigins::default().sender(&request, false, false);
         assert_eq!(refused, Err(Refused::OtherHost));
     }
 
@@ -292,7 +297,7 @@ mod tests {
         ];
         let by = |method, headers: &[(&str, &str)], grpc| {
             let request = asked(Version::HTTP_11, method, headers);
-            AllowedOrigins::default().sender(&request, grpc)
+            AllowedOrigins::default().sender(&request, grpc, false)
         };
         assert_eq!(by("GET", &link, false), Ok(Sender::Own));
         assert_eq!(by("POST", &link, false), Err(Refused::OtherSite));
@@ -306,7 +311,7 @@ mod tests {
         let over = |headers: &[(&str, &str)], grpc| {
             let mut request = asked(Version::HTTP_2, "POST", headers);
             *request.uri_mut() = "http://gateway.internal/x".parse().unwrap();
-            AllowedOrigins::default().sender(&request, grpc)
+            AllowedOrigins::default().sender(&request, grpc, false)
         };
         assert_eq!(over(&[], true), Ok(Sender::Own));
         assert_eq!(over(&[], false), Err(Refused::OtherHost));
@@ -315,6 +320,26 @@ mod tests {
             ("sec-fetch-site", "none"),
         ] {
             assert_eq!(over(&[browser], true), Err(Refused::OtherHost));
+        }
+    }
+
+    #[test]
+    fn over_tls_any_host_is_served_and_only_its_own_https_pages() {
+        let over_tls = |headers: &[(&str, &str)]| {
+            let mut all = vec![("host", "stateway.example.org")];
+            all.extend_from_slice(headers);
+            let request = asked(Version::HTTP_11, "POST", &all);
+            AllowedOrigins::default().sender(&request, false, true)
+        };
+        assert_eq!(over_tls(&[]), Ok(Sender::Own));
+        let own = [("origin", "https://stateway.example.org")];
+        assert_eq!(over_tls(&own), Ok(Sender::Own));
+        for foreign in [
+            ("origin", "http://stateway.example.org"),
+            ("origin", "https://evil.example"),
+            ("sec-fetch-site", "cross-site"),
+        ] {
+            assert_eq!(over_tls(&[foreign]), Err(Refused::OtherSite), "{foreign:?}");
         }
     }
 

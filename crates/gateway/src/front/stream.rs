@@ -1,5 +1,5 @@
-//! The TCP stream of one connection: whole buffers instead of lists of them, and a budget of
-//! control frames.
+//! The stream of one connection, with or without TLS: whole buffers instead of lists of them, and a
+//! budget of control frames.
 //!
 //! With vectored writes h2 sends every message beyond 256 bytes in a write of its own and its
 //! trailers in the next; without them it copies messages of up to 1 KiB together and writes once.
@@ -13,29 +13,33 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
 use super::frames::FrameBudget;
 
-/// A TCP stream without vectored writes that counts control frames.
+/// The bytes of HTTP as the client sent them.
+#[derive(Debug)]
+pub(super) enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A stream without vectored writes that counts control frames.
 #[derive(Debug)]
 pub(super) struct ClientStream {
-    stream: TcpStream,
+    stream: Transport,
     frames: FrameBudget,
     activity: Arc<Activity>,
 }
 
 impl ClientStream {
-    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+    pub(super) fn new(stream: Transport, activity: Arc<Activity>) -> Self {
         Self {
             stream,
             frames: FrameBudget::new(Instant::now()),
             activity,
         }
-    }
-
-    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
-        Pin::new(&mut self.get_mut().stream)
     }
 }
 
@@ -47,7 +51,10 @@ impl AsyncRead for ClientStream {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        ready!(match &mut this.stream {
+            Transport::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        })?;
         let received = &buffer.filled()[before..];
         if this.frames.received(received, Instant::now).is_err() {
             this.activity.note_flood();
@@ -69,16 +76,25 @@ impl AsyncWrite for ClientStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
+        let written = ready!(match &mut this.stream {
+            Transport::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        })?;
         this.frames.sent(written);
         Poll::Ready(Ok(written))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(context)
+        match &mut self.get_mut().stream {
+            Transport::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(context)
+        match &mut self.get_mut().stream {
+            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
     }
 }

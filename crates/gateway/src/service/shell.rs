@@ -104,7 +104,7 @@ impl Shell {
         F: Future<Output = Result<R, Status>> + Send,
     {
         let began = Instant::now();
-        let (metadata, _, message) = request.into_parts();
+        let (metadata, extensions, message) = request.into_parts();
         let limits = &self.limits;
         let budget = Budget::of(&metadata, limits.default_deadline, limits.longest_deadline);
         let sent = sent_id(&metadata);
@@ -117,7 +117,7 @@ impl Shell {
             span: &span,
             is_closed: false,
         };
-        let outcome = match caller::of(&metadata) {
+        let outcome = match caller::of(&extensions, &metadata) {
             Ok(Caller { actor, roles }) => {
                 let call = Call {
                     deadline: began + budget.work,

@@ -149,6 +149,12 @@ impl Breakers {
         }
     }
 
+    /// The provider can be reached again: only components of its engine may still be down.
+    pub(crate) fn reconnected(&mut self) {
+        self.provider.answered();
+        self.verbs.retain(|_, of_verb| of_verb.component.is_some());
+    }
+
     /// Counts a failure against a verb. Health is asked at its own interval, and its answer names the
     /// cause, so it is never refused on its own.
     fn verb_failed(&mut self, verb: Verb, component: Option<Cow<'static, str>>, now: Instant) {
@@ -299,6 +305,18 @@ mod tests {
             now + COOL_DOWN,
         );
         assert_eq!(breakers.admit(Verb::Get, now + COOL_DOWN, DIRECT), Ok(()));
+    }
+
+    #[test]
+    fn a_provider_that_reconnected_is_called_immediately() {
+        let now = Instant::now();
+        let mut breakers = down(now);
+        breakers.reconnected();
+        assert!(breakers.is_calm());
+        assert_eq!(breakers.admit(Verb::List, now, MERGED), Ok(()));
+        let mut breakers = without_ingress(now);
+        breakers.reconnected();
+        assert!(breakers.admit(Verb::Start, now, DIRECT).is_err());
     }
 
     #[test]

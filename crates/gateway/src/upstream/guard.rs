@@ -79,6 +79,18 @@ impl Upstream {
     }
 }
 
+impl Upstream {
+    /// Waits until a provider that has not described itself yet has done so, for callers that decide by its
+    /// capabilities.
+    pub(crate) async fn described(&self, call: &Call) -> std::result::Result<(), CallError> {
+        let described = self.within(call).described().await;
+        described.map_err(|error| CallError {
+            provider: self.id.clone(),
+            error,
+        })
+    }
+}
+
 /// One way to each extension of a provider, through the same guard.
 macro_rules! extensions {
     ($( $(#[$doc:meta])* $name:ident: $Extension:ident, )+) => { $(
@@ -142,13 +154,37 @@ impl Guarded<'_> {
         store: Store,
     }
 
+    /// Lets a provider that has not described itself yet do so: the first call waits for the description
+    /// instead of failing for want of it.
+    fn described(&self) -> BoxFuture<'_, Result<()>> {
+        let upstream = self.upstream;
+        if upstream.describe().generation > 0 {
+            return future::ready(Ok(())).boxed();
+        }
+        async move {
+            let asked = self.guard(Verb::Health, || upstream.provider.health(&self.call));
+            let asked = asked.await.map(drop);
+            if upstream.describe().generation > 0 {
+                // The engine may be ill, but what the provider can do is known.
+                return Ok(());
+            }
+            asked
+        }
+        .boxed()
+    }
+
     async fn guard<'g, T>(
         &'g self,
         verb: Verb,
         work: impl FnOnce() -> BoxFuture<'g, Result<T>> + Send,
     ) -> Result<Box<T>> {
         let upstream = self.upstream;
-        upstream.describe().check(verb)?;
+        let mut description = upstream.describe();
+        if description.generation == 0 && verb != Verb::Health {
+            self.described().await?;
+            description = upstream.describe();
+        }
+        description.check(verb)?;
         let mut attempt = self.admit(verb)?;
         let Some(_slot) = upstream.slots.take() else {
             attempt.finish(None, |_| Outcome::NotAsked);
@@ -252,16 +288,8 @@ impl Attempt<'_> {
         if *outcome == Outcome::Answered && is_calm.load(Ordering::Acquire) {
             return;
         }
-        let mut breakers = self.upstream.breakers();
-        let before = breakers.position();
-        breakers.finish(self.verb, outcome, now);
-        let after = breakers.position();
-        is_calm.store(breakers.is_calm(), Ordering::Release);
-        drop(breakers);
-        if before != after {
-            self.upstream.meter.breaker(after);
-            tracing::warn!(provider = %self.upstream.id, ?before, ?after, "breaker moved");
-        }
+        self.upstream
+            .change_breakers(|breakers| breakers.finish(self.verb, outcome, now));
     }
 }
 

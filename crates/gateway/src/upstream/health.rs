@@ -175,6 +175,7 @@ impl Prober {
             tokio::select! {
                 () = self.stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
+                () = upstream.reconnected() => {}
             }
         }
     }

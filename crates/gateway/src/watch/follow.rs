@@ -62,7 +62,11 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Fol
             }
         }
         failures += 1;
-        if rest(hub, topic, pause_after(failures, upstream)).await {
+        let unwatched = tokio::select! {
+            unwatched = rest(hub, topic, pause_after(failures, upstream)) => unwatched,
+            () = upstream.back() => hub.forget_if_idle(topic),
+        };
+        if unwatched {
             return Followed::Unwatched;
         }
     }
@@ -203,7 +207,9 @@ pub(super) enum Next {
 ///
 /// - An execution that is gone leaves the present set of a topic that shows it.
 /// - A topic that was never in sync fails to open. One execution is not tried again: its readers
-///   have the error. A collection is, after an outage, for the readers that watch all providers.
+///   have the error. A collection is, for the readers that watch all providers, whatever the failure: a
+///   provider that breaks the contract may be repaired. Only a refusal that depends on nothing but the
+///   provider's abilities or the collection's size is final.
 /// - More executions than allowed end the topic, and the streams of its readers with it.
 /// - After any other failure the topic keeps its present set, its readers learn that the provider is
 ///   unreachable, and the follower tries again.
@@ -223,7 +229,8 @@ pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Erro
         return Next::Retry;
     }
     let is_one = topic.key.execution.is_some();
-    let hopeless = is_one || !error.kind.is_retryable() && !error.kind.is_outage();
+    let is_final = error.kind == ErrorKind::Unsupported || error.reason() == TOO_MANY_EXECUTIONS;
+    let hopeless = is_one || is_final;
     let status = status::of_provider(&upstream.id, error);
     if hopeless {
         hub.forget_failed(topic);

@@ -20,7 +20,7 @@ use super::replay::{self, ReplayAsk};
 use crate::BuiltinProvider;
 use crate::log::unreadable;
 use crate::provider::payload_bytes;
-use crate::response::{id_of, payload};
+use stateway_hosted::{id_of, payload};
 
 #[async_trait]
 impl EventLog for BuiltinProvider {

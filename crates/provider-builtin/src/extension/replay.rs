@@ -15,7 +15,7 @@ use stateway_replay::Shadow;
 
 use crate::BuiltinProvider;
 use crate::log::unreadable;
-use crate::response::observation;
+use stateway_hosted::observation;
 
 /// The fewest digits that may name a revision.
 const SHORTEST_REVISION: usize = 6;

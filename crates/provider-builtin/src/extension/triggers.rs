@@ -10,7 +10,7 @@ use stateway_provider_api::{
 
 use crate::BuiltinProvider;
 use crate::request::{data, key};
-use crate::response::id_of;
+use stateway_hosted::id_of;
 
 #[async_trait]
 impl Triggers for BuiltinProvider {

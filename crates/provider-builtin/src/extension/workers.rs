@@ -23,7 +23,7 @@ use stateway_provider_api::{
 use super::portable_definitions::disabled;
 use crate::BuiltinProvider;
 use crate::request::is_json;
-use crate::response::id_of;
+use stateway_hosted::id_of;
 
 /// The most refusals of the adapter that may wait for a worker to read them.
 const MOST_UNREAD: usize = 256;

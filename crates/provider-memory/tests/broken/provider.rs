@@ -19,7 +19,7 @@ use stateway_provider_api::{
     InboxId, InboxPage, InboxRequest, ListPage, ListRequest, NativeDefinition, NativeState,
     Observation, PauseRequest, Provider, PurgeRequest, RequestId, ResolveRequest, Result,
     ResumeRequest, RetryEvidence, RetryFromRequest, RetryNowRequest, SignalRequest,
-    StartDefinition, StartRequest, Verb, Version, View, WatchScope, WatchStream, Watched,
+    StartDefinition, StartRequest, Verb, Version, View, WatchScope, WatchStream, Watched, classify,
 };
 
 use super::defect::Defect;
@@ -352,7 +352,11 @@ impl Provider for Broken {
     async fn count(&self, call: &Call) -> Result<Vec<Count>> {
         let mut counts = self.mistake(self.inner.count(call).await)?;
         if self.is(Defect::CountLeavesOutTheFinished) {
-            counts.retain(|count| !count.sub_state.is_terminal());
+            let table = &self.describe().table;
+            counts.retain(|count| {
+                let shown = classify(table, &count.example, jiff::Timestamp::now());
+                !shown.execution.sub_state.is_terminal()
+            });
         }
         Ok(counts)
     }

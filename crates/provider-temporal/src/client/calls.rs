@@ -33,6 +33,8 @@ calls! {
         DescribeWorkflowExecutionRequest => DescribeWorkflowExecutionResponse, Some(Api::Reads);
     list_workflow_executions:
         ListWorkflowExecutionsRequest => ListWorkflowExecutionsResponse, Some(Api::Visibility);
+    count_workflow_executions:
+        CountWorkflowExecutionsRequest => CountWorkflowExecutionsResponse, Some(Api::Visibility);
     get_workflow_execution_history:
         GetWorkflowExecutionHistoryRequest => GetWorkflowExecutionHistoryResponse, Some(Api::Reads);
     get_workflow_execution_history_reverse:
@@ -59,4 +61,19 @@ calls! {
     describe_task_queue: DescribeTaskQueueRequest => DescribeTaskQueueResponse, Some(Api::Reads);
     list_schedules: ListSchedulesRequest => ListSchedulesResponse, Some(Api::Visibility);
     describe_schedule: DescribeScheduleRequest => DescribeScheduleResponse, Some(Api::Reads);
+}
+
+impl Client {
+    /// The history of a run, when it has a new event. The server limits such calls on their own.
+    pub(crate) async fn poll_workflow_execution_history(
+        &self,
+        ask: Ask<'_>,
+        message: rpc::GetWorkflowExecutionHistoryRequest,
+    ) -> Result<rpc::GetWorkflowExecutionHistoryResponse> {
+        let api = Some(Api::LongPolls);
+        self.send(ask, api, message, |mut grpc, request| async move {
+            grpc.get_workflow_execution_history(request).await
+        })
+        .await
+    }
 }

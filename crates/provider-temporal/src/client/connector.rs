@@ -1,9 +1,10 @@
-//! Connections to the frontend. Certificates are read for every new connection, so that renewed files
-//! are used without a restart.
+//! New connections to the frontend, with the certificates that the files have at that time. Files that
+//! cannot be used, for example because only one of two has been replaced yet, do not replace those that
+//! were read before.
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,12 +13,14 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
+use stateway_provider_api::adapter::lock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::codegen::http::Uri;
 use tonic::codegen::{Context, Poll, Service};
 
+use super::stamp::Stamp;
 use crate::config::Tls;
 use crate::{Config, ConfigError};
 
@@ -36,7 +39,56 @@ pub(crate) struct Connector {
     host: Arc<str>,
     port: u16,
     /// `None` for an `http` address.
-    tls: Option<Arc<Tls>>,
+    tls: Option<Arc<Secured>>,
+}
+
+/// Files, and what was read of them last.
+#[derive(Debug)]
+struct Secured {
+    tls: Tls,
+    server_name: ServerName<'static>,
+    known: Mutex<(Stamp, Arc<ClientConfig>)>,
+}
+
+impl Secured {
+    fn new(tls: Tls, host: &str) -> Result<Self, ConfigError> {
+        let name = tls.server_name.as_deref().unwrap_or(host);
+        let server_name = ServerName::try_from(name.to_owned());
+        let server_name = server_name.map_err(|error| ConfigError::Certificate {
+            file: format!("`{name}`"),
+            why: error.to_string(),
+        })?;
+        let known = (tls.stamp(), Arc::new(client_config(&tls)?));
+        Ok(Self {
+            tls,
+            server_name,
+            known: Mutex::new(known),
+        })
+    }
+
+    /// Reads the files again if they changed.
+    fn reload(&self) -> Result<(), ConfigError> {
+        let stamp = self.tls.stamp();
+        let mut known = lock(&self.known);
+        if stamp != known.0 {
+            *known = (stamp, Arc::new(client_config(&self.tls)?));
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<ClientConfig> {
+        if let Err(error) = self.reload() {
+            tracing::warn!(%error, "certificates not read again");
+        }
+        Arc::clone(&lock(&self.known).1)
+    }
+}
+
+impl Tls {
+    fn stamp(&self) -> Stamp {
+        let files = [&self.ca_file, &self.cert_file, &self.key_file];
+        Stamp::of(files.into_iter().flatten().map(AsRef::as_ref))
+    }
 }
 
 impl Connector {
@@ -55,28 +107,39 @@ impl Connector {
         if !secure && config.tls != Tls::default() {
             return Err(ConfigError::CertificateWithoutTls);
         }
-        let connector = Self {
-            host: host.trim_matches(['[', ']']).into(),
-            port: uri.port_u16().unwrap_or(7233),
-            tls: secure.then(|| Arc::new(config.tls.clone())),
-        };
-        if let Some(tls) = &connector.tls {
-            client_config(tls)?;
-            connector.server_name(tls)?;
+        if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
+            return Err(ConfigError::SecretInAddress);
         }
-        Ok(connector)
+        let host: Arc<str> = host.trim_matches(['[', ']']).into();
+        let tls = secure.then(|| Secured::new(config.tls.clone(), &host));
+        Ok(Self {
+            host,
+            port: uri.port_u16().unwrap_or(7233),
+            tls: tls.transpose()?.map(Arc::new),
+        })
     }
 
     pub(crate) const fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
 
-    fn server_name(&self, tls: &Tls) -> Result<ServerName<'static>, ConfigError> {
-        let name = tls.server_name.as_deref().unwrap_or(&self.host);
-        ServerName::try_from(name.to_owned()).map_err(|error| ConfigError::Certificate {
-            file: format!("`{name}`"),
-            why: error.to_string(),
-        })
+    /// Whether connections depend on files.
+    pub(super) fn has_files(&self) -> bool {
+        self.stamp() != Stamp::default()
+    }
+
+    /// What the files are like.
+    pub(super) fn stamp(&self) -> Stamp {
+        let secured = self.tls.as_ref();
+        secured.map(|it| it.tls.stamp()).unwrap_or_default()
+    }
+
+    /// Reads the files again if they changed.
+    ///
+    /// # Errors
+    /// They cannot be used; new connections are made with what was read before.
+    pub(super) fn reload(&self) -> Result<(), ConfigError> {
+        self.tls.as_ref().map_or(Ok(()), |it| it.reload())
     }
 
     async fn connect(self) -> Result<TokioIo<Box<dyn Io>>, Failure> {
@@ -85,8 +148,8 @@ impl Connector {
         let Some(tls) = self.tls.as_deref() else {
             return Ok(TokioIo::new(Box::new(tcp)));
         };
-        let connector = TlsConnector::from(Arc::new(client_config(tls)?));
-        let stream = connector.connect(self.server_name(tls)?, tcp).await?;
+        let connector = TlsConnector::from(tls.current());
+        let stream = connector.connect(tls.server_name.clone(), tcp).await?;
         Ok(TokioIo::new(Box::new(stream)))
     }
 }

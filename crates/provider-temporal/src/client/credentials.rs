@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use stateway_provider_api::adapter::lock;
 use tonic::metadata::{Ascii, MetadataValue};
 
+use super::stamp::Stamp;
 use crate::{Config, ConfigError};
 
 /// How often a key file is checked for a change.
@@ -30,7 +31,7 @@ pub(crate) struct KeyFile {
 #[derive(Debug)]
 struct Known {
     header: MetadataValue<Ascii>,
-    modified: Option<SystemTime>,
+    stamp: Stamp,
     checked: Instant,
 }
 
@@ -70,33 +71,56 @@ impl ApiKey {
             Self::File(file) => Some(file.header()),
         }
     }
+
+    /// After the server refused a key: whether the file has another one by now.
+    pub(crate) fn changed(&self, refused: Option<&MetadataValue<Ascii>>) -> bool {
+        let Self::File(file) = self else {
+            return false;
+        };
+        let mut known = lock(&file.known);
+        known.update(&file.path);
+        Some(&known.header) != refused
+    }
+
+    /// Whether the key may change.
+    pub(crate) const fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
 }
 
 impl KeyFile {
     fn header(&self) -> MetadataValue<Ascii> {
         let mut known = lock(&self.known);
         if known.checked.elapsed() >= CHECK_EVERY {
-            known.checked = Instant::now();
-            if modified(&self.path) != known.modified
-                && let Ok(fresh) = read(&self.path)
-            {
-                *known = fresh;
-            }
+            known.update(&self.path);
         }
         known.header.clone()
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).ok()?.modified().ok()
+impl Known {
+    fn update(&mut self, path: &Path) {
+        self.checked = Instant::now();
+        if stamp(path) == self.stamp {
+            return;
+        }
+        match read(path) {
+            Ok(fresh) => *self = fresh,
+            Err(why) => tracing::warn!(why, file = %path.display(), "API key not read again"),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    Stamp::of([path])
 }
 
 fn read(path: &Path) -> Result<Known, String> {
-    let modified = modified(path);
+    let stamp = stamp(path);
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     Ok(Known {
         header: header(&text)?,
-        modified,
+        stamp,
         checked: Instant::now(),
     })
 }

@@ -4,16 +4,19 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_model::{CancelInfo, ErrorCategory, ExecutionError};
 
-use super::{Activity, Begin, Child, End, Ended, Facts, Initiator, LocalActivity, Reset, Timer};
+use super::{
+    Activity, Begin, Child, Delivered, End, Ended, Facts, Initiator, LocalActivity, Reset, Timer,
+};
 use crate::api::enums::v1::{
-    ContinueAsNewInitiator, RetryState, TimeoutType, WorkflowTaskFailedCause,
+    ContinueAsNewInitiator, EventType, RetryState, TimeoutType, WorkflowTaskFailedCause,
 };
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::steps::{activity_name, child_name};
 use crate::time::{duration, timestamp};
-use crate::{failure, payload};
+use crate::{failure, payload, request};
 
 impl Facts {
     /// Adds the next event.
@@ -22,6 +25,9 @@ impl Facts {
         let number = event.event_id;
         self.last = self.last.max(number);
         let after_task = std::mem::take(&mut self.after_task);
+        if is_after_first_task(event.event_type()) {
+            self.begun = Some(number);
+        }
         let Some(attributes) = &event.attributes else {
             return;
         };
@@ -35,6 +41,7 @@ impl Facts {
                 self.last_task = Some(number);
                 self.task_failed = None;
                 self.task_timed_out = None;
+                self.interrupted = None;
                 self.heartbeat = None;
                 self.after_task = true;
             }
@@ -67,7 +74,7 @@ impl Facts {
             }
             // The worker answers again by itself: something arrived while it worked.
             WorkflowTaskFailedCause::UnhandledCommand
-            | WorkflowTaskFailedCause::ResetStickyTaskQueue => {}
+            | WorkflowTaskFailedCause::ResetStickyTaskQueue => self.interrupted = Some(number),
             cause => {
                 let cause = cause
                     .as_str_name()
@@ -164,7 +171,7 @@ impl Facts {
         if let Some(activity) = self.activities.get_mut(&scheduled) {
             if let Some(error) = &mut ended.error {
                 error.attempt = activity.attempt;
-                error.step.clone_from(&activity.id);
+                error.step = activity_name(&activity.id, &activity.kind);
             }
             activity.ended = Some(ended);
         }
@@ -215,8 +222,11 @@ impl Facts {
                 self.children.insert(number, child);
             }
             Attributes::StartChildWorkflowExecutionFailedEventAttributes(it) => {
-                let mut ended = ended("FAILED", at);
-                ended.error = Some(ExecutionError::message("the child could not be started"));
+                let cause = it.cause().as_str_name();
+                let cause =
+                    cause.trim_start_matches("START_CHILD_WORKFLOW_EXECUTION_FAILED_CAUSE_");
+                let why = format!("the child could not be started: {cause}");
+                let ended = child_failed("FAILED", at, cause, why);
                 self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::ChildWorkflowExecutionCompletedEventAttributes(it) => {
@@ -230,18 +240,27 @@ impl Facts {
                 self.child_ended(it.initiated_event_id, ended("CANCELED", at));
             }
             Attributes::ChildWorkflowExecutionTimedOutEventAttributes(it) => {
-                self.child_ended(it.initiated_event_id, ended("TIMED_OUT", at));
+                let why = "the child did not end in time".to_owned();
+                let mut ended = child_failed("TIMED_OUT", at, "", why);
+                if let Some(error) = &mut ended.error {
+                    error.category = Some(ErrorCategory::Timeout);
+                }
+                self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::ChildWorkflowExecutionTerminatedEventAttributes(it) => {
-                self.child_ended(it.initiated_event_id, ended("TERMINATED", at));
+                let why = "the child was terminated".to_owned();
+                let ended = child_failed("TERMINATED", at, "", why);
+                self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
                 let input = it
                     .accepted_request
                     .as_ref()
                     .and_then(|it| it.input.as_ref());
-                let name = input.map(|input| input.name.clone()).unwrap_or_default();
-                self.updates.insert(number, name);
+                let input = input.cloned().unwrap_or_default();
+                let body = request::update_body(&input.name, input.args.as_ref());
+                self.delivered(number, &it.protocol_instance_id, body);
+                self.updates.insert(number, input.name);
             }
             Attributes::WorkflowExecutionUpdateCompletedEventAttributes(it) => {
                 self.updates.remove(&it.accepted_event_id);
@@ -250,14 +269,30 @@ impl Facts {
         }
     }
 
-    fn child_ended(&mut self, initiated: i64, ended: Ended) {
+    /// The newest event of a request id counts: after a reset the server records the id a second time.
+    fn delivered(&mut self, event: i64, request_id: &str, body: u64) {
+        if !request_id.is_empty() {
+            let delivered = Delivered { event, body };
+            self.requests.insert(request_id.to_owned(), delivered);
+        }
+    }
+
+    fn child_ended(&mut self, initiated: i64, mut ended: Ended) {
         if let Some(child) = self.children.get_mut(&initiated) {
+            if let Some(error) = &mut ended.error {
+                error.step = child_name(&child.workflow_id);
+            }
             child.ended = Some(ended);
         }
     }
 
     fn feed_run(&mut self, number: i64, attributes: &Attributes, at: Option<Timestamp>) {
         match attributes {
+            Attributes::WorkflowExecutionSignaledEventAttributes(it) => {
+                let body = request::signal_body(&it.signal_name, it.input.as_ref());
+                self.delivered(number, &it.request_id, body);
+                return;
+            }
             Attributes::WorkflowExecutionCancelRequestedEventAttributes(it) => {
                 self.cancel = Some((number, cancel(&it.identity, &it.cause, at)));
             }
@@ -302,6 +337,15 @@ impl Facts {
     }
 }
 
+/// Whether events of this type follow the first workflow task: those of tasks and of what tasks begin. Events
+/// of the workflow itself are its start, or requests of clients.
+fn is_after_first_task(kind: EventType) -> bool {
+    let is_of_workflow = kind
+        .as_str_name()
+        .starts_with("EVENT_TYPE_WORKFLOW_EXECUTION_");
+    kind != EventType::Unspecified && !is_of_workflow
+}
+
 fn begin(it: &events::WorkflowExecutionStartedEventAttributes) -> Begin {
     let initiator = match it.initiator() {
         ContinueAsNewInitiator::Retry => Initiator::Retry,
@@ -329,6 +373,18 @@ fn ended(word: &'static str, at: Option<Timestamp>) -> Ended {
         at,
         retry_state: None,
         error: None,
+    }
+}
+
+/// The end of a child whose event has no failure.
+fn child_failed(word: &'static str, at: Option<Timestamp>, code: &str, why: String) -> Ended {
+    Ended {
+        error: Some(ExecutionError {
+            native_code: code.to_owned(),
+            at,
+            ..ExecutionError::message(why)
+        }),
+        ..ended(word, at)
     }
 }
 
@@ -367,7 +423,8 @@ fn cancel(by: &str, comment: &str, time: Option<Timestamp>) -> CancelInfo {
     }
 }
 
-/// The marker of a local activity that failed and is tried again after a pause.
+/// The marker of a local activity that failed and is tried again after a pause. A marker without a pause is of a
+/// failure that the workflow gets.
 fn marker(event: i64, it: &events::MarkerRecordedEventAttributes) -> Option<(i64, LocalActivity)> {
     let is_local = it
         .marker_name
@@ -380,6 +437,11 @@ fn marker(event: i64, it: &events::MarkerRecordedEventAttributes) -> Option<(i64
         .get("data")
         .and_then(|data| data.payloads.first());
     let data = details.map_or(Value::Null, payload::value);
+    // The SDKs that share a core write an object, the one for Go a number of nanoseconds.
+    let has_pause = |name: &str| !matches!(&data[name], Value::Null) && data[name] != 0;
+    if !has_pause("backoff") && !has_pause("Backoff") {
+        return None;
+    }
     let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let name = match (field("activity_type"), field("activity_id")) {
         (kind, _) if !kind.is_empty() => kind,

@@ -1,8 +1,11 @@
 //! Rules of the facts that a history shows, in order and from every cut.
 
 use super::*;
-use crate::api::common::v1::{ActivityType, RetryPolicy};
-use crate::api::enums::v1::{ContinueAsNewInitiator, RetryState, WorkflowTaskFailedCause};
+use crate::api::common::v1::{ActivityType, Payload, Payloads, RetryPolicy};
+use crate::api::enums::v1::{
+    ContinueAsNewInitiator, RetryState, StartChildWorkflowExecutionFailedCause,
+    WorkflowTaskFailedCause,
+};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
@@ -143,22 +146,89 @@ fn a_workflow_task_that_follows_another_directly_asks_for_more_time() {
     assert_eq!(other.heartbeat, None);
 }
 
-#[test]
-fn a_marker_with_a_failure_and_a_timer_is_a_local_activity_that_backs_off() {
-    let marker = Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
+/// The marker of a failed local activity with this data.
+fn local_failure(data: &str) -> Attributes {
+    let payload = Payload {
+        metadata: [("encoding".to_owned(), "json/plain".into())].into(),
+        data: data.to_owned().into(),
+    };
+    let data = Payloads {
+        payloads: vec![payload],
+    };
+    Attributes::MarkerRecordedEventAttributes(events::MarkerRecordedEventAttributes {
         marker_name: "core_local_activity".to_owned(),
+        details: [("data".to_owned(), data)].into(),
         failure: failure("not yet"),
         workflow_task_completed_event_id: 4,
-        ..Default::default()
-    });
-    let seen = facts(&[marker.clone(), timer("1", 60)]);
-    let retries = seen.timers[&2].retries.as_ref().unwrap();
-    assert_eq!(retries.error.message, "not yet");
-    let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
-    assert!(
-        other.timers[&4].retries.is_some(),
-        "the workflow task is the same"
+    })
+}
+
+#[test]
+fn a_marker_with_a_pause_and_a_timer_is_a_local_activity_that_backs_off() {
+    for pause in [
+        r#"{"backoff":{"seconds":60}}"#,
+        r#"{"Backoff":60000000000}"#,
+    ] {
+        let marker = local_failure(pause);
+        let seen = facts(&[marker.clone(), timer("1", 60)]);
+        let retries = seen.timers[&2].retries.as_ref().unwrap();
+        assert_eq!(retries.error.message, "not yet");
+        let other = facts(&[marker, task_completed(), scheduled("a"), timer("1", 60)]);
+        assert!(
+            other.timers[&4].retries.is_some(),
+            "the workflow task is the same"
+        );
+    }
+}
+
+#[test]
+fn a_timer_after_a_failure_that_the_workflow_got_is_a_timer() {
+    for data in [r#"{"backoff":null}"#, r#"{"Backoff":0}"#, "{}"] {
+        let seen = facts(&[local_failure(data), timer("1", 60)]);
+        assert_eq!(seen.timers[&2].retries, None, "{data}");
+    }
+}
+
+#[test]
+fn a_child_that_did_not_end_well_says_why() {
+    let initiated = || {
+        Attributes::StartChildWorkflowExecutionInitiatedEventAttributes(
+            events::StartChildWorkflowExecutionInitiatedEventAttributes {
+                workflow_id: "invoice".to_owned(),
+                ..Default::default()
+            },
+        )
+    };
+    let not_started = Attributes::StartChildWorkflowExecutionFailedEventAttributes(
+        events::StartChildWorkflowExecutionFailedEventAttributes {
+            initiated_event_id: 1,
+            cause: StartChildWorkflowExecutionFailedCause::WorkflowAlreadyExists as i32,
+            ..Default::default()
+        },
     );
+    let timed_out = Attributes::ChildWorkflowExecutionTimedOutEventAttributes(
+        events::ChildWorkflowExecutionTimedOutEventAttributes {
+            initiated_event_id: 1,
+            ..Default::default()
+        },
+    );
+    let terminated = Attributes::ChildWorkflowExecutionTerminatedEventAttributes(
+        events::ChildWorkflowExecutionTerminatedEventAttributes {
+            initiated_event_id: 1,
+            ..Default::default()
+        },
+    );
+    for (end, expected) in [
+        (not_started, "WORKFLOW_ALREADY_EXISTS"),
+        (timed_out, "in time"),
+        (terminated, "terminated"),
+    ] {
+        let seen = facts(&[initiated(), end]);
+        let ended = seen.children[&1].ended.clone().unwrap();
+        let error = ended.error.unwrap();
+        assert!(error.message.contains(expected), "{}", error.message);
+        assert_eq!(error.step, "child:invoice");
+    }
 }
 
 #[test]

@@ -13,9 +13,29 @@ use crate::steps::{WORKFLOW_TASK, activity_name};
 use crate::time::timestamp;
 use crate::{failure, payload};
 
+/// The run that the oldest shown run continues.
+pub(super) struct Before {
+    pub(super) name: String,
+    pub(super) is_gone: bool,
+}
+
 /// What is shown of an event of a run that begins after this many others.
-pub(super) fn shown(event: &HistoryEvent, offset: i64, view: View, run: &Facts) -> Event {
+pub(super) fn shown(
+    event: &HistoryEvent,
+    offset: i64,
+    view: View,
+    run: &Facts,
+    before: Option<&Before>,
+) -> Event {
     let mut facts = facts(event.attributes.as_ref());
+    if let Some(before) = before.filter(|_| event.event_id == 1) {
+        let name = &before.name;
+        facts.summary += &if before.is_gone {
+            format!("; continues {name}, which the server has deleted with the runs before it")
+        } else {
+            format!("; continues {name}, which the server does not list")
+        };
+    }
     // The events of an activity name only the event that scheduled it.
     if let (Some(activity), true) = (run.activities.get(&facts.cause), facts.step.is_empty()) {
         facts.step = activity_name(&activity.id, &activity.kind);

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use stateway_provider_api::{Error, ErrorKind, Result};
 
-use super::accept_ended;
 use crate::TemporalProvider;
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::DeleteWorkflowExecutionRequest;
@@ -55,7 +54,7 @@ pub(crate) async fn purge(
     // The current run is the last one: until then the execution is shown as it was.
     delete(provider, ask, &of.run(run_id(current))).await?;
     let until = Instant::now() + SETTLE.min(ask.call.remaining() / 2);
-    while Instant::now() < until && !is_deleted(provider, ask, of).await? {
+    while Instant::now() < until && !is_deleted(provider, ask, of).await {
         tokio::time::sleep(CHECK).await;
     }
     reader.deleted.add(run_id(current));
@@ -69,8 +68,12 @@ async fn delete(provider: &TemporalProvider, ask: Ask<'_>, run: &WorkflowRef) ->
         namespace: client.namespace(),
         workflow_execution: Client::execution(run),
     };
-    let deleted = client.delete_workflow_execution(ask, message).await;
-    accept_ended(deleted.map(drop))
+    match client.delete_workflow_execution(ask, message).await {
+        Ok(_) => Ok(()),
+        // Another purge or the retention time has deleted it.
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The closed runs of a workflow beside its current one.
@@ -137,18 +140,18 @@ async fn has_ended(
     }
 }
 
-/// Whether neither a description nor a list shows the execution any more.
-async fn is_deleted(provider: &TemporalProvider, ask: Ask<'_>, of: &WorkflowRef) -> Result<bool> {
+/// Whether neither a description nor a list shows the execution any more. The server has accepted the deletion, so
+/// a check that fails is no failure of the purge.
+async fn is_deleted(provider: &TemporalProvider, ask: Ask<'_>, of: &WorkflowRef) -> bool {
     let reader = &provider.reader;
     match reader.describe(ask, of).await {
         Err(error) if error.kind == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-        Ok(_) => return Ok(false),
+        Ok(_) | Err(_) => return false,
     }
     if of.run_id.is_some() {
-        return Ok(true);
+        return true;
     }
     let query = query::chain_of(&of.workflow_id);
-    let page = reader.runs(ask, &query, 1, Vec::new()).await?;
-    Ok(page.rows.is_empty())
+    let page = reader.runs(ask, &query, 1, Vec::new()).await;
+    page.is_ok_and(|page| page.rows.is_empty())
 }

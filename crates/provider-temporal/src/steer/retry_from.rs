@@ -1,19 +1,15 @@
 //! `retry_from`: a reset to the workflow task that led to a step.
 
-use stateway_provider_api::{Error, Observation, Result, RetryFromRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, RetryFromRequest, Verb, View};
 
 use crate::TemporalProvider;
 use crate::api::workflowservice::v1::ResetWorkflowExecutionRequest;
 use crate::client::{Ask, Client};
 use crate::facts::Facts;
 use crate::id::WorkflowRef;
-use crate::reader::info;
+use crate::reader::{MOST_RUNS, Reader, info, not_found};
 use crate::response::run_id;
-use crate::steps::activity_name;
-
-/// The earliest point of a reset: the first workflow task. Numbers of events begin with 1, its completion
-/// is the fourth.
-const FIRST_TASK: i64 = 4;
+use crate::steps::{activity_name, child_name};
 
 /// Runs an execution again from a step on, as a new run of the same workflow.
 pub(crate) async fn retry_from(
@@ -31,24 +27,24 @@ pub(crate) async fn retry_from(
     let described = reader.describe(ask, of).await?;
     let current = info(ask.verb, &described)?;
     let facts = reader.facts(ask, of, current).await?;
+    let whole = WorkflowRef {
+        run_id: None,
+        ..of.clone()
+    };
     // The server compares request ids only after it has checked the event, which is one of the run before.
     let reason = reason(request);
-    if facts
-        .reset
-        .as_ref()
-        .is_some_and(|reset| reset.why == reason)
-    {
-        return reader.get(ask, of, View::Basic).await;
+    if reader.was_reset(ask, &whole, &reason).await? {
+        return reader.get(ask, &whole, View::Basic).await;
     }
     let point = if request.from_start {
-        Some(FIRST_TASK)
+        reader.first_task(ask, &of.run(run_id(current))).await?
     } else {
         reset_point(&facts, &request.step)
     };
-    let point = point.ok_or_else(|| match request.step.as_str() {
-        "" => Error::precondition(Verb::RetryFrom, "the workflow has not begun to run"),
-        step => Error::no_step(Verb::RetryFrom, step),
-    })?;
+    let Some(point) = point else {
+        let seen = reader.observed(ask, of, &described).await?;
+        return Err(no_point(request, &seen));
+    };
     let message = ResetWorkflowExecutionRequest {
         namespace: reader.client.namespace(),
         workflow_execution: Client::execution(&of.run(run_id(current))),
@@ -57,13 +53,52 @@ pub(crate) async fn retry_from(
         request_id: request.request_id.as_str().to_owned(),
         identity: reader.client.identity(ask.call),
     };
-    reader.client.reset_workflow_execution(ask, message).await?;
-    let whole = WorkflowRef {
-        run_id: None,
-        ..of.clone()
-    };
+    let sent = reader.client.reset_workflow_execution(ask, message).await;
+    sent.map_err(|error| not_found(error, ask.verb, of))?;
     provider.nudge(&whole);
     reader.get(ask, &whole, View::Basic).await
+}
+
+impl Reader {
+    /// Whether a reset for this reason made the current run or one of those before it.
+    async fn was_reset(&self, ask: Ask<'_>, of: &WorkflowRef, reason: &str) -> Result<bool> {
+        let described = self.describe(ask, of).await?;
+        let mut facts = self.facts(ask, of, info(ask.verb, &described)?).await?;
+        for _ in 0..=MOST_RUNS {
+            let reset = facts.reset.as_ref();
+            if reset.is_some_and(|reset| reset.why == reason) {
+                return Ok(true);
+            }
+            let begin = facts.begin.as_ref();
+            let previous = begin.and_then(|begin| begin.previous_run.clone());
+            let before = reset.map(|reset| reset.base_run.clone()).or(previous);
+            let Some(before) = before else {
+                return Ok(false);
+            };
+            facts = match self.facts_of_ended(ask, &of.run(&before)).await {
+                Ok(facts) => facts,
+                // The server has forgotten the run, and those before it.
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(false)
+    }
+}
+
+/// Why there is no point to reset to.
+fn no_point(request: &RetryFromRequest, seen: &Observation) -> Error {
+    let step = request.step.as_str();
+    if request.from_start || step.is_empty() {
+        let message = "the workflow has not begun to run";
+        return Error::precondition(Verb::RetryFrom, message).with_reason("NOT_BEGUN");
+    }
+    if seen.steps.iter().any(|it| it.name == step) {
+        let message = format!("step `{step}` is neither an activity nor a child");
+        let hint = "Name an activity or a child, or retry from the start.";
+        return Error::precondition(Verb::RetryFrom, message).with_hint(hint);
+    }
+    Error::no_step(Verb::RetryFrom, step)
 }
 
 /// The reason that the new run records. It names the request, so that a repeated one is recognised.
@@ -76,35 +111,45 @@ fn reason(request: &RetryFromRequest) -> String {
     }
 }
 
-/// The workflow task to reset to: the one that scheduled the step, or the newest step that failed, or the
-/// newest workflow task.
+/// The workflow task to reset to: the one that scheduled the step, or the step that the workflow failed by, or
+/// the newest workflow task.
 fn reset_point(facts: &Facts, step: &str) -> Option<i64> {
     if step.is_empty() {
         return failed_step(facts).or(facts.last_task);
     }
-    let activities = facts.activities.values().rev();
-    let mut activities =
-        activities.filter(|it| it.id == step || activity_name(&it.id, &it.kind) == step);
-    let children = facts.children.values().rev();
-    let mut children = children.filter(|it| format!("child:{}", it.workflow_id) == step);
-    let activity = activities.next().map(|it| it.task);
-    activity.or_else(|| children.next().map(|it| it.task))
+    // Of several steps of one name all but the newest are shown with a number.
+    let (name, use_of_name) = match step.rsplit_once('~') {
+        Some((name, number)) => (name, number.parse().unwrap_or(0)),
+        None => (step, 0),
+    };
+    let task = |name: &str, skipped: usize| tasks(facts, name).into_iter().nth(skipped);
+    let numbered = usize::checked_sub(use_of_name, 1).and_then(|skipped| task(name, skipped));
+    task(step, 0).or(numbered)
 }
 
-/// The workflow task that scheduled the newest step that failed. A reset to the task after the failure
-/// would only fail again.
+/// The workflow tasks that scheduled activities and children of this name, the newest first.
+fn tasks(facts: &Facts, name: &str) -> Vec<i64> {
+    let activities = facts.activities.iter();
+    let activities = activities
+        .filter(|(_, it)| it.id == name || activity_name(&it.id, &it.kind) == name)
+        .map(|(event, it)| (*event, it.task));
+    let children = facts.children.iter();
+    let children = children
+        .filter(|(_, it)| child_name(&it.workflow_id) == name)
+        .map(|(event, it)| (*event, it.task));
+    let mut found: Vec<_> = activities.chain(children).collect();
+    found.sort_unstable();
+    found.into_iter().rev().map(|(_, task)| task).collect()
+}
+
+/// The workflow task that scheduled the step whose failure ended the workflow. A reset to the task after that
+/// failure would only fail again. A failure that the workflow has handled did not end it.
 fn failed_step(facts: &Facts) -> Option<i64> {
-    let failed = facts.activities.iter().filter_map(|(event, it)| {
-        let ended = it.ended.as_ref().filter(|ended| ended.error.is_some());
-        ended.map(|_| (*event, it.task))
-    });
-    let children = facts.children.iter().filter_map(|(event, it)| {
-        let ended = it.ended.as_ref();
-        let ended = ended.filter(|ended| !matches!(ended.word, "COMPLETED" | "CANCELED"));
-        ended.map(|_| (*event, it.task))
-    });
-    facts.end.as_ref()?.error.as_ref()?;
-    failed.chain(children).max().map(|(_, task)| task)
+    let error = facts.end.as_ref()?.error.as_ref()?;
+    if error.step.is_empty() {
+        return None;
+    }
+    tasks(facts, &error.step).into_iter().next()
 }
 
 #[cfg(test)]
@@ -138,7 +183,10 @@ mod tests {
             .into(),
             last_task: Some(16),
             end: Some(End {
-                error: is_failed.then(|| ExecutionError::message("no")),
+                error: is_failed.then(|| ExecutionError {
+                    step: "second".to_owned(),
+                    ..ExecutionError::message("no")
+                }),
                 ..End::default()
             }),
             ..Facts::default()
@@ -151,5 +199,22 @@ mod tests {
         assert_eq!(reset_point(&facts(false), ""), Some(16));
         assert_eq!(reset_point(&facts(true), "first"), Some(4));
         assert_eq!(reset_point(&facts(true), "third"), None);
+    }
+
+    #[test]
+    fn a_failure_that_the_workflow_handled_is_not_the_point_of_a_reset() {
+        let mut facts = facts(true);
+        let end = facts.end.as_mut().and_then(|end| end.error.as_mut());
+        end.unwrap().step = String::new();
+        assert_eq!(reset_point(&facts, ""), Some(16));
+    }
+
+    #[test]
+    fn an_older_step_of_the_same_name_is_found_by_its_number() {
+        let mut facts = facts(false);
+        facts.activities.insert(17, activity("first", 16, false));
+        assert_eq!(reset_point(&facts, "first"), Some(16));
+        assert_eq!(reset_point(&facts, "first~2"), Some(4));
+        assert_eq!(reset_point(&facts, "first~3"), None);
     }
 }

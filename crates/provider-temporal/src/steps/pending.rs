@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use stateway_model::{Blocker, ExecutionError, ExecutionId, RetryBasis, Wait, WaitKind};
 use stateway_provider_api::{NativeState, RetryEvidence, RetryPhase, StepObservation};
 
-use super::{WORKFLOW_TASK, activity_name};
+use super::{WORKFLOW_TASK, activity_name, child_name};
 use crate::api::enums::v1::{PendingActivityState, PendingWorkflowTaskState};
 use crate::api::workflow::v1::pending_activity_info::pause_info::PausedBy;
 use crate::api::workflow::v1::{
@@ -47,8 +47,8 @@ pub(super) fn activity(pending: &PendingActivityInfo, queues: &Queues) -> StepOb
     if is_ready && queues.has_none(queue, QueueKind::Activity) {
         native = native.with(WORKERS, "none");
     }
-    let kind = pending.activity_type.as_ref().map_or("", |kind| &kind.name);
-    let mut step = StepObservation::new(activity_name(&pending.activity_id, kind), native);
+    let name = activity_name(&pending.activity_id, kind_of(pending));
+    let mut step = StepObservation::new(name, native);
     step.start_time = timestamp(pending.last_started_time.as_ref());
     let retry = evidence(pending, next);
     step.last_error = retry.last_error.clone();
@@ -59,6 +59,10 @@ pub(super) fn activity(pending: &PendingActivityInfo, queues: &Queues) -> StepOb
     }
     step.notes = notes(pending);
     step
+}
+
+fn kind_of(pending: &PendingActivityInfo) -> &str {
+    pending.activity_type.as_ref().map_or("", |kind| &kind.name)
 }
 
 fn queue_of(pending: &PendingActivityInfo) -> &str {
@@ -74,7 +78,7 @@ fn evidence(pending: &PendingActivityInfo, next: Option<Timestamp>) -> RetryEvid
     let failed = number.saturating_sub(1);
     let at = timestamp(pending.last_attempt_complete_time.as_ref());
     let last_error = pending.last_failure.as_ref().map(|last| ExecutionError {
-        step: pending.activity_id.clone(),
+        step: activity_name(&pending.activity_id, kind_of(pending)),
         attempt: failed,
         at,
         ..failure::error(last)
@@ -109,7 +113,7 @@ fn notes(pending: &PendingActivityInfo) -> Vec<String> {
         notes.push(format!("last worker: {}", pending.last_worker_identity));
     }
     if let Some(time) = timestamp(pending.last_heartbeat_time.as_ref()) {
-        notes.push(format!("last heartbeat: {time}"));
+        notes.push(format!("last heartbeat: {}", to_the_minute(time)));
     }
     if let Some(time) = timestamp(pending.expiration_time.as_ref()) {
         notes.push(format!("no attempt begins after {time}"));
@@ -127,17 +131,24 @@ fn notes(pending: &PendingActivityInfo) -> Vec<String> {
     notes
 }
 
-/// A task that no worker has taken yet.
+/// To the minute, because a watch reports every change of a note.
+fn to_the_minute(time: Timestamp) -> Timestamp {
+    let second = time.as_second();
+    let minute = second - second.rem_euclid(60);
+    Timestamp::from_second(minute).unwrap_or(time)
+}
+
+/// A task that no worker has taken yet. The name of such a wait is a role of workers; a task queue is none.
 fn capacity(queue: &str, since: Option<Timestamp>, queues: &Queues, kind: QueueKind) -> Wait {
     let detail = if queues.has_none(queue, kind) {
         format!("no worker polls task queue `{queue}`")
     } else {
-        String::new()
+        format!("in task queue `{queue}`")
     };
     Wait {
         since,
         detail,
-        ..Wait::capacity(Blocker::Worker, queue)
+        ..Wait::capacity(Blocker::Worker, "")
     }
 }
 
@@ -151,7 +162,7 @@ pub(super) fn child(
         "STARTED"
     };
     let native = NativeState::new(word).with(KIND, "child");
-    let mut step = StepObservation::new(format!("child:{}", pending.workflow_id), native);
+    let mut step = StepObservation::new(child_name(&pending.workflow_id), native);
     step.start_time = since;
     step.child = ExecutionId::new(&pending.workflow_id).ok();
     step.waits = vec![Wait {
@@ -185,16 +196,18 @@ pub(super) fn workflow_task(
     }
     let info = described.workflow_execution_info.as_ref();
     let queue = info.map_or("", |info| &info.task_queue);
-    let repeated = if attempt > 1 { "repeated" } else { "first" };
+    // A task that was interrupted is tried again without a failure of the workflow's code.
+    let is_failing = attempt > 1 && (facts.task_error().is_some() || facts.interrupted.is_none());
+    let repeated = if is_failing { "repeated" } else { "first" };
     let mut native = NativeState::new(word)
         .with(KIND, "workflow-task")
         .with(ATTEMPT, repeated);
-    if attempt == 1 && is_ready && queues.has_none(queue, QueueKind::Workflow) {
+    if !is_failing && is_ready && queues.has_none(queue, QueueKind::Workflow) {
         native = native.with(WORKERS, "none");
     }
     let mut step = StepObservation::new(WORKFLOW_TASK, native);
     step.start_time = timestamp(pending.started_time.as_ref());
-    if attempt > 1 {
+    if is_failing {
         let error = facts.task_error().cloned().unwrap_or_else(|| {
             ExecutionError::message("workflow tasks fail; the history has no message")
         });
@@ -209,7 +222,7 @@ pub(super) fn workflow_task(
             ..RetryEvidence::reported(attempt)
         });
     }
-    if is_ready && attempt == 1 {
+    if is_ready && !is_failing {
         let since = timestamp(pending.scheduled_time.as_ref());
         step.waits = vec![capacity(queue, since, queues, QueueKind::Workflow)];
     }

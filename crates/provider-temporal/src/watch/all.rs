@@ -1,7 +1,7 @@
 //! A watch of all executions: one list of what began or ended since the last one, and descriptions of
 //! the open ones in turn, as the quota allows.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ const MOST_PAGES: usize = 20;
 /// The stream ends after this, so that the gateway opens it again and notices what the server has
 /// deleted.
 const LIFETIME: Duration = Duration::from_secs(6 * 3600);
+/// The longest pause before a workflow is described again that could not be described.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often a wait checks the clock, which tests move.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -55,6 +57,7 @@ pub(super) async fn open(
         server_time: ServerTime::default(),
         since: None,
         open: BTreeMap::new(),
+        troubled: HashMap::new(),
         reported: HashMap::new(),
         ready: VecDeque::new(),
         began: now,
@@ -62,6 +65,7 @@ pub(super) async fn open(
         read_due: now,
         failures: 0,
         has_news: true,
+        is_lost: false,
     };
     follower.read_present(call).await?;
     Ok(stream::unfold(Some(follower), Follower::next).boxed())
@@ -79,7 +83,9 @@ struct Follower {
     /// that the next list shows what happened while lists failed or took long.
     since: Option<Timestamp>,
     /// The workflows that are open, as they were reported last.
-    open: BTreeMap<String, Option<Observation>>,
+    open: BTreeMap<String, Option<Arc<Observation>>>,
+    /// Workflows that could not be described.
+    troubled: HashMap<String, Trouble>,
     /// Closed runs that lists of changes may show again, with their end.
     reported: HashMap<String, Option<Timestamp>>,
     ready: VecDeque<Watched>,
@@ -89,6 +95,17 @@ struct Follower {
     failures: u32,
     /// The provider still reports what happens through it.
     has_news: bool,
+    /// Something that happened through the provider was missed. The stream ends, so that the gateway
+    /// opens it again.
+    is_lost: bool,
+}
+
+/// A workflow that could not be described is left alone for a while, longer each time. It does not keep
+/// the watch from the others.
+#[derive(Debug, Clone, Copy)]
+struct Trouble {
+    until: Instant,
+    pause: Duration,
 }
 
 impl Follower {
@@ -98,7 +115,8 @@ impl Follower {
             if let Some(item) = follower.ready.pop_front() {
                 return Some((Ok(item), Some(follower)));
             }
-            if follower.now().saturating_duration_since(follower.began) > LIFETIME {
+            let age = follower.now().saturating_duration_since(follower.began);
+            if age > LIFETIME || follower.is_lost {
                 return None;
             }
             if let Err(error) = follower.advance().await {
@@ -112,13 +130,21 @@ impl Follower {
     }
 
     async fn advance(&mut self) -> Result<()> {
-        if self.unread.is_some() {
-            return self.read_present(&Call::within(PATIENCE)).await;
-        }
-        let done = match self.wait().await {
-            Some(news) => self.take_news(news).await,
-            None if self.now() >= self.list_due => self.list_changes().await,
-            None => self.read_open().await,
+        let done = if self.unread.is_some() {
+            self.rest().await;
+            self.read_present(&Call::within(PATIENCE)).await
+        } else {
+            match self.wait().await {
+                Some(news) => {
+                    self.take_news(news).await;
+                    Ok(())
+                }
+                None if self.now() >= self.list_due => self.list_changes().await,
+                None => {
+                    self.read_open().await;
+                    Ok(())
+                }
+            }
         };
         match done {
             Ok(()) => self.failures = 0,
@@ -131,6 +157,17 @@ impl Follower {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Waits until the pause after a failed list is over.
+    async fn rest(&self) {
+        loop {
+            let left = self.list_due.saturating_duration_since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(TICK)).await;
+        }
     }
 
     /// Waits for news, or until a list or descriptions are due.
@@ -152,11 +189,12 @@ impl Follower {
         }
     }
 
-    /// Reads a page of the present set.
+    /// Reads a page of the present set. A page that fails is read again: without it, executions would
+    /// seem to be gone.
     async fn read_present(&mut self, call: &Call) -> Result<()> {
         let verb = Verb::WatchAll;
         let ask = Ask { call, verb };
-        let token = self.unread.take().unwrap_or_default();
+        let token = self.unread.clone().unwrap_or_default();
         let page = self
             .reader
             .runs(ask, query::ALL, LONGEST_PAGE, token)
@@ -168,12 +206,14 @@ impl Follower {
         rows.retain(|row| self.listed.insert(workflow_id(row).to_owned()));
         self.take_note(&rows);
         for seen in self.reader.refine(ask, rows).await? {
-            if let Some(shown) = self.open.get_mut(seen.id.as_str()) {
-                *shown = Some(seen.clone());
+            if self.open.contains_key(seen.id.as_str()) {
+                let shown = self.shared(&seen);
+                self.open.insert(seen.id.as_str().to_owned(), Some(shown));
             }
             self.ready.push_back(Watched::seen(seen));
         }
         if page.next.is_empty() {
+            self.unread = None;
             self.listed = HashSet::new();
             self.ready.push_back(Watched::InSync);
             self.list_due = self.now();
@@ -218,6 +258,8 @@ impl Follower {
         self.list_due = self.now() + LIST_EVERY;
         let fresh = self.fresh(changed);
         self.report(ask, fresh).await?;
+        let now = self.now();
+        self.troubled.retain(|_, it| it.until + it.pause > now);
         self.since = Some(began);
         Ok(())
     }
@@ -225,6 +267,9 @@ impl Follower {
     /// The runs of a list that show something new.
     fn fresh(&self, rows: Vec<WorkflowExecutionInfo>) -> Vec<WorkflowExecutionInfo> {
         let is_fresh = |row: &WorkflowExecutionInfo| {
+            if self.is_troubled(workflow_id(row)) {
+                return false;
+            }
             let is_open = self.open.contains_key(workflow_id(row));
             if is_closed(row) {
                 is_open || !self.reported.contains_key(run_id(row))
@@ -240,21 +285,31 @@ impl Follower {
     /// Reports runs of a list: by their description, which is newer than any list, as far as the quota
     /// allows, and the others as the list has them.
     async fn report(&mut self, ask: Ask<'_>, rows: Vec<WorkflowExecutionInfo>) -> Result<()> {
-        let mut described = Vec::new();
+        let mut wanted = Vec::new();
         let mut others = Vec::new();
-        for row in rows {
+        for row in &rows {
             if self.reader.client.spare_look(false) {
-                described.push(workflow_id(&row).to_owned());
+                wanted.push(workflow_id(row).to_owned());
             } else {
-                others.push(row);
+                others.push(row.clone());
             }
         }
         self.take_note(&others);
+        let failed = self.describe(wanted).await;
+        for info in rows
+            .into_iter()
+            .filter(|it| failed.contains(workflow_id(it)))
+        {
+            // It stays among the open ones until it is described.
+            let known = self.open.entry(workflow_id(&info).to_owned());
+            known.or_default();
+            others.push(info);
+        }
         for other in &others {
             let seen = row(ask.verb, other)?;
             self.ready.push_back(Watched::seen(seen));
         }
-        self.describe(described).await
+        Ok(())
     }
 
     /// Lists of changes do not reach back to these.
@@ -263,8 +318,9 @@ impl Follower {
             .retain(|_, end| end.is_none_or(|end| end >= since));
     }
 
-    /// Describes executions, which is newer than any list, and reports them.
-    async fn describe(&mut self, workflows: Vec<String>) -> Result<()> {
+    /// Describes executions, which is newer than any list, and reports them. Returns those that could not
+    /// be described.
+    async fn describe(&mut self, workflows: Vec<String>) -> BTreeSet<String> {
         let verb = Verb::WatchAll;
         let call = Call::within(PATIENCE);
         let ask = Ask { call: &call, verb };
@@ -280,45 +336,70 @@ impl Follower {
             });
         }
         let answers: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
-        // One that failed does not hide the others.
-        let mut failed = Ok(());
+        let mut failed = BTreeSet::new();
         for (workflow, answer) in answers {
-            let taken = self.take_answer(workflow, answer);
-            failed = failed.and(taken);
+            match answer {
+                Ok(answer) => self.take_answer(workflow, answer),
+                Err(error) if error.kind == ErrorKind::NotFound => self.take_gone(&workflow),
+                Err(error) => {
+                    tracing::debug!(%error, execution = workflow, "not read");
+                    self.note_trouble(&workflow);
+                    failed.insert(workflow);
+                }
+            }
         }
         failed
     }
 
-    fn take_answer(&mut self, workflow: String, answer: Result<(Observation, Run)>) -> Result<()> {
-        match answer {
-            Ok((seen, run)) => {
-                if run.is_closed {
-                    self.open.remove(&workflow);
-                    self.reported.insert(run.id, seen.end_time);
-                } else {
-                    let shown = self.open.insert(workflow, Some(seen.clone()));
-                    if shown.flatten().as_ref() == Some(&seen) {
-                        return Ok(());
-                    }
-                }
-                self.ready.push_back(Watched::seen(seen));
+    fn take_answer(&mut self, workflow: String, (seen, run): (Observation, Run)) {
+        self.troubled.remove(&workflow);
+        if run.is_closed {
+            self.open.remove(&workflow);
+            self.reported.insert(run.id, seen.end_time);
+        } else {
+            let shared = self.shared(&seen);
+            let shown = self.open.insert(workflow, Some(shared));
+            if shown.flatten().is_some_and(|shown| *shown == seen) {
+                return;
             }
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                self.open.remove(&workflow);
-                if let Ok(id) = ExecutionId::new(&workflow) {
-                    self.ready.push_back(Watched::Gone(id));
-                }
-            }
-            Err(error) if error.kind.is_retryable() => return Err(error),
-            // What is wrong with one is not wrong with the others; it is read again later.
-            Err(error) => tracing::debug!(%error, execution = workflow, "not read"),
         }
-        Ok(())
+        self.ready.push_back(Watched::seen(seen));
+    }
+
+    fn take_gone(&mut self, workflow: &str) {
+        self.troubled.remove(workflow);
+        self.open.remove(workflow);
+        if let Ok(id) = ExecutionId::new(workflow) {
+            self.ready.push_back(Watched::Gone(id));
+        }
+    }
+
+    /// The observation that the reader remembers, if it is the same, so that it is in memory once.
+    fn shared(&self, seen: &Observation) -> Arc<Observation> {
+        let known = self.reader.seen.get(seen.id.as_str());
+        let known = known.map(|known| Arc::clone(&known.value.seen));
+        known
+            .filter(|known| **known == *seen)
+            .unwrap_or_else(|| Arc::new(seen.clone()))
+    }
+
+    fn is_troubled(&self, workflow: &str) -> bool {
+        let trouble = self.troubled.get(workflow);
+        trouble.is_some_and(|it| it.until > self.now())
+    }
+
+    fn note_trouble(&mut self, workflow: &str) {
+        let now = self.now();
+        let before = self.troubled.get(workflow);
+        let pause = before.map_or(PAUSE, |it| (it.pause * 2).min(LONGEST_PAUSE));
+        let until = now + pause;
+        self.troubled
+            .insert(workflow.to_owned(), Trouble { until, pause });
     }
 
     /// Describes the open executions that are due, the most urgent first, with what the quota has to
     /// spare.
-    async fn read_open(&mut self) -> Result<()> {
+    async fn read_open(&mut self) {
         self.read_due = self.now() + READ_EVERY;
         let turns = self.reader.client.turns(Api::Reads, RESERVE);
         let ids = self.open.keys().map(String::as_str);
@@ -328,34 +409,26 @@ impl Follower {
             let known = self.reader.seen.get(workflow);
             let was_read = known.as_ref().is_some_and(Scheduled::was_read);
             let is_due = known.is_none_or(|known| round.admits(&known));
-            if is_due && self.reader.client.spare_look(was_read) {
+            let is_wanted = is_due && !self.is_troubled(workflow);
+            if is_wanted && self.reader.client.spare_look(was_read) {
                 due.push(workflow.clone());
             }
         }
-        self.describe(due).await
+        self.describe(due).await;
     }
 
-    async fn take_news(&mut self, news: std::result::Result<News, RecvError>) -> Result<()> {
+    async fn take_news(&mut self, news: std::result::Result<News, RecvError>) {
         match news {
             Ok(News::Changed(workflow)) => {
                 self.reader.client.count(Api::Reads);
-                self.describe(vec![workflow]).await
-            }
-            Ok(News::Gone(name)) => {
-                self.open.remove(&name);
-                if let Ok(id) = ExecutionId::new(&name) {
-                    self.ready.push_back(Watched::Gone(id));
+                let failed = self.describe(vec![workflow]).await;
+                for workflow in failed {
+                    self.open.entry(workflow).or_default();
                 }
-                Ok(())
             }
-            Err(RecvError::Lagged(_)) => {
-                self.list_due = self.now();
-                Ok(())
-            }
-            Err(RecvError::Closed) => {
-                self.has_news = false;
-                Ok(())
-            }
+            Ok(News::Gone(name)) => self.take_gone(&name),
+            Err(RecvError::Lagged(_)) => self.is_lost = true,
+            Err(RecvError::Closed) => self.has_news = false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
@@ -10,9 +10,9 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{
     Call, Error, ErrorKind, Observation, Result, StepObservation, Verb, WatchStream, Watched,
 };
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::poll::{self, LongPoll, Target};
 use super::{MOST_FAILURES, News, PATIENCE, PAUSE};
@@ -29,19 +29,23 @@ const SLOWEST: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_millis(100);
 /// While a long poll shows every change, the execution is described no more often than this.
 const IDLE: Duration = Duration::from_secs(60);
+/// A watch without a long poll asks for one again after this.
+const POLL_AGAIN: Duration = Duration::from_secs(30);
 /// How often a watch that waits for a turn of the quota checks for one.
 const TICK: Duration = Duration::from_millis(250);
 
 pub(super) async fn open(
     reader: Arc<Reader>,
-    (news, permit): (Receiver<News>, Option<OwnedSemaphorePermit>),
+    (news, long_polls): (Receiver<News>, Arc<Semaphore>),
     (call, verb): (&Call, Verb),
     (of, only_end): (WorkflowRef, bool),
 ) -> Result<WatchStream> {
     let mut follower = Follower {
+        poll_due: reader.clock.now(),
         reader,
         news,
-        permit,
+        long_polls,
+        permit: None,
         verb,
         of,
         only_end,
@@ -56,6 +60,7 @@ pub(super) async fn open(
         has_news: true,
         is_over: false,
     };
+    follower.ask_for_a_poll();
     follower.reader.client.count(Api::Reads);
     follower.read(call).await?;
     follower.ready.push_back(Watched::InSync);
@@ -74,8 +79,11 @@ enum Cause {
 struct Follower {
     reader: Arc<Reader>,
     news: Receiver<News>,
-    /// A long poll is allowed.
+    long_polls: Arc<Semaphore>,
+    /// A long poll is allowed. Without one the execution is described again and again.
     permit: Option<OwnedSemaphorePermit>,
+    /// When to ask for the permit again.
+    poll_due: Instant,
     verb: Verb,
     of: WorkflowRef,
     only_end: bool,
@@ -133,7 +141,20 @@ impl Follower {
         }
     }
 
+    /// Takes a permit for a long poll, if there is one and the server allows more of them.
+    fn ask_for_a_poll(&mut self) {
+        let now = self.reader.clock.now();
+        if self.permit.is_some() || now < self.poll_due {
+            return;
+        }
+        if !self.reader.client.is_paused(Api::LongPolls) {
+            self.permit = Arc::clone(&self.long_polls).try_acquire_owned().ok();
+        }
+        self.poll_due = now + POLL_AGAIN;
+    }
+
     async fn wait(&mut self) -> Result<Cause> {
+        self.ask_for_a_poll();
         let timer = tokio::time::sleep(self.pause);
         tokio::pin!(timer);
         loop {
@@ -172,21 +193,21 @@ impl Follower {
         }
     }
 
-    /// A poll that the server refuses is not made again in this watch; descriptions go on.
+    /// A poll that the server refuses is not made again soon; descriptions go on.
     fn poll_failed(&mut self, error: Error) -> Error {
         if !error.kind.is_outage() {
             self.permit = None;
+            self.poll_due = self.reader.clock.now() + POLL_AGAIN;
             self.pause = FASTEST;
         }
-        match error.kind {
-            // The run is gone, which the next description shows.
-            ErrorKind::NotFound | ErrorKind::Throttled => Error::new(
-                ErrorKind::Unavailable,
-                self.verb,
-                "the long poll was refused",
-            ),
-            _ => error,
+        if error.kind.is_outage() {
+            return error;
         }
+        // The next description shows if the run is gone. The token may be the reason.
+        self.token = Vec::new();
+        tracing::debug!(%error, execution = self.of.workflow_id, "long poll refused");
+        let message = "the long poll was refused";
+        Error::new(ErrorKind::Unavailable, self.verb, message)
     }
 
     fn is_about(&mut self, news: std::result::Result<News, RecvError>) -> bool {

@@ -82,7 +82,7 @@ async fn poll(reader: Arc<Reader>, target: Target, token: Vec<u8>) -> Result<(Ve
         reader.client.count(Api::Reads);
         let page = match reader
             .client
-            .get_workflow_execution_history(ask, request)
+            .poll_workflow_execution_history(ask, request)
             .await
         {
             Ok(page) => page,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use process::{PATIENCE, eventually};
-pub(crate) use server::Server;
+pub(crate) use server::{Server, Settings};
 pub(crate) use worker::Worker;
 
 /// The task queue of the worker.
@@ -55,8 +55,13 @@ pub(crate) struct Lab {
 impl Lab {
     /// A new server with these namespaces, and a worker that serves none of them yet.
     pub(crate) fn start(peers: &Peers, namespaces: &[String]) -> Self {
+        Self::start_with(peers, namespaces, Settings::Tests)
+    }
+
+    /// The same with settings of the server.
+    pub(crate) fn start_with(peers: &Peers, namespaces: &[String], settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::start(&peers.server, folder.path(), namespaces);
+        let server = Server::start(&peers.server, folder.path(), namespaces, settings);
         let told = folder.path().join("told");
         std::fs::create_dir(&told).unwrap();
         let worker = Worker::start(&peers.python, &server.target(), &told);

@@ -11,6 +11,34 @@ use super::process::{Process, eventually, free_port};
 /// How often a server is started again because another process took one of its ports.
 const TRIES: usize = 3;
 
+/// Settings of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settings {
+    /// Workflows can be paused, rules can pause activities.
+    Tests,
+    /// As a server comes, but it deletes within seconds: by default it keeps a deleted run for half a minute or more.
+    Default,
+}
+
+impl Settings {
+    fn values(self) -> &'static [&'static str] {
+        match self {
+            Self::Tests => &[
+                // Off by default: pausing workflows, and rules that pause activities.
+                "frontend.WorkflowPauseEnabled=true",
+                "frontend.workflowRulesAPIsEnabled=true",
+                // By default a failing workflow task is listed after 53 seconds, and each task takes 50 ms.
+                "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
+                "history.transferProcessorMaxPollRPS=100",
+            ],
+            Self::Default => &[
+                r#"history.transferProcessorUpdateAckInterval="1s""#,
+                r#"history.visibilityProcessorUpdateAckInterval="1s""#,
+            ],
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Ports {
     grpc: u16,
@@ -24,23 +52,30 @@ pub(crate) struct Server {
     binary: PathBuf,
     folder: PathBuf,
     namespaces: Vec<String>,
+    settings: Settings,
     ports: Ports,
 }
 
 impl Server {
-    pub(crate) fn start(binary: &Path, folder: &Path, namespaces: &[String]) -> Self {
+    pub(crate) fn start(
+        binary: &Path,
+        folder: &Path,
+        namespaces: &[String],
+        settings: Settings,
+    ) -> Self {
         for _ in 0..TRIES {
             let ports = Ports {
                 grpc: free_port(),
                 http: free_port(),
                 metrics: free_port(),
             };
-            let process = run(binary, folder, namespaces, ports);
+            let process = run(binary, folder, namespaces, (settings, ports));
             let mut server = Self {
                 process,
                 binary: binary.to_owned(),
                 folder: folder.to_owned(),
                 namespaces: namespaces.to_vec(),
+                settings,
                 ports,
             };
             if server.is_ready() {
@@ -73,7 +108,8 @@ impl Server {
     /// The same server again, on the database that it left.
     pub(crate) fn restart(&mut self) {
         self.process.kill();
-        self.process = run(&self.binary, &self.folder, &self.namespaces, self.ports);
+        let how = (self.settings, self.ports);
+        self.process = run(&self.binary, &self.folder, &self.namespaces, how);
         let ready = self.is_ready();
         assert!(ready, "the server ended: {:?}", self.process.errors());
     }
@@ -94,7 +130,12 @@ impl Server {
     }
 }
 
-fn run(binary: &Path, folder: &Path, namespaces: &[String], ports: Ports) -> Process {
+fn run(
+    binary: &Path,
+    folder: &Path,
+    namespaces: &[String],
+    (settings, ports): (Settings, Ports),
+) -> Process {
     let mut command = Command::new(binary);
     command
         .args(["server", "start-dev", "--headless", "--ip", "127.0.0.1"])
@@ -107,30 +148,15 @@ fn run(binary: &Path, folder: &Path, namespaces: &[String], ports: Ports) -> Pro
         .arg(ports.metrics.to_string())
         .arg("--db-filename")
         .arg(folder.join("temporal.db"))
-        // Off by default: pausing workflows, and rules that pause activities.
-        .args([
-            "--dynamic-config-value",
-            "frontend.WorkflowPauseEnabled=true",
-        ])
-        .args([
-            "--dynamic-config-value",
-            "frontend.workflowRulesAPIsEnabled=true",
-        ])
-        // By default a failing workflow task is listed after 53 seconds, and each task takes 50 ms.
-        .args([
-            "--dynamic-config-value",
-            "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
-        ])
-        .args([
-            "--dynamic-config-value",
-            "history.transferProcessorMaxPollRPS=100",
-        ])
         .args(["--sqlite-pragma", "journal_mode=wal"])
         .args(["--sqlite-pragma", "synchronous=normal"])
         .args(["--search-attribute", "team=Keyword"])
         // Its command line reads a configuration file of the user.
         .env("HOME", folder)
         .env("XDG_CONFIG_HOME", folder);
+    for value in settings.values() {
+        command.args(["--dynamic-config-value", value]);
+    }
     for namespace in namespaces {
         command.arg("--namespace").arg(namespace);
     }

@@ -1,13 +1,14 @@
 //! Executions that are more than one run, children, and executions that are gone.
 
-use serde_json::json;
-use stateway_model::{Reason, SubState, WaitKind};
+use serde_json::{Value, json};
+use stateway_model::{Event, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    CancelMode, ErrorKind, ListRequest, Provider, PurgeRequest, StartDefinition, StartRequest, View,
+    CancelMode, ErrorKind, EventOrder, HistoryRequest, ListRequest, Observation, PauseRequest,
+    Provider, PurgeRequest, RetryFromRequest, SignalRequest, StartDefinition, StartRequest, View,
 };
 
-use crate::rig::{Rig, call, execution_id, shown};
+use crate::rig::{Rig, call, config, execution_id, provider, shown};
 
 /// How often a list shows this execution.
 async fn listed(rig: &Rig, id: &str) -> usize {
@@ -159,4 +160,263 @@ pub(crate) async fn a_schedule_is_shown_and_cannot_be_started(rig: &Rig) {
         ..rig.start_request(&rig.id("by-schedule"), &json!([]))
     };
     rig.provider.start(&call(), request).await.unwrap_err();
+}
+
+pub(crate) async fn a_signal_does_not_hide_why_a_run_has_not_begun(rig: &Rig) {
+    let retry = json!({"retryPolicy": {"initialInterval": "600s", "maximumAttempts": 3}});
+    let delay = json!({"workflowStartDelay": "600s"});
+    let cron = json!({"cronSchedule": "0 3 1 1 *"});
+    for (name, fields, sub_state, reason) in [
+        ("retry", retry, SubState::BackingOff, None),
+        ("delay", delay, SubState::Waiting, Some(Reason::Scheduled)),
+        ("cron", cron, SubState::Waiting, Some(Reason::Scheduled)),
+    ] {
+        let name = rig.id(name);
+        rig.at
+            .start_with(&name, json!([{"fail": {"message": "no"}}]), &fields);
+        let id = execution_id(&name);
+        rig.until_shown(&id, sub_state).await;
+        rig.signal(&id, "go", None).await.unwrap();
+        assert_eq!(rig.at.events(&name).len(), 2, "{name}");
+        let seen = rig.get(&id).await;
+        assert_eq!((seen.sub_state, seen.reason), (sub_state, reason), "{name}");
+        // The server cannot pause it yet, and answers as if it could later.
+        let request = PauseRequest {
+            id: id.clone(),
+            comment: "live test".to_owned(),
+            request_id: rig.request_id(),
+        };
+        let refused = rig.provider.pause(&call(), request).await.unwrap_err();
+        assert_eq!(refused.reason(), "NOT_BEGUN", "{name}: {refused}");
+        rig.cancel(&id, CancelMode::Kill).await.unwrap();
+    }
+}
+
+pub(crate) async fn the_first_task_of_a_delayed_run_is_found_for_a_reset(rig: &Rig) {
+    let name = rig.id("late");
+    let delay = json!({"workflowStartDelay": "2s"});
+    let steps = json!([{"signal": "go"}, {"signal": "go"}, {"signal": "go"}, {"return": "done"}]);
+    rig.at.start_with(&name, steps, &delay);
+    let id = execution_id(&name);
+    for _ in 0..2 {
+        rig.signal(&id, "go", None).await.unwrap();
+    }
+    rig.until(&id, "begun", |seen| {
+        seen.sub_state == SubState::Waiting && seen.reason.is_none()
+    })
+    .await;
+    let request = RetryFromRequest {
+        id: id.clone(),
+        step: String::new(),
+        input: None,
+        feedback: String::new(),
+        from_start: true,
+        request_id: rig.request_id(),
+        execution_id: None,
+    };
+    rig.provider.retry_from(&call(), request).await.unwrap();
+    rig.until_shown(&id, SubState::Waiting).await;
+    rig.signal(&id, "go", None).await.unwrap();
+    rig.until_shown(&id, SubState::Succeeded).await;
+}
+
+fn signal(rig: &Rig, id: &ExecutionId, signal: &str, body: &str) -> SignalRequest {
+    SignalRequest {
+        id: id.clone(),
+        signal: signal.to_owned(),
+        payload: Some(Payload::json(body.to_owned())),
+        request_id: rig.request_id(),
+    }
+}
+
+/// How many signals the current run has received.
+fn signals(rig: &Rig, name: &str) -> usize {
+    let events = rig.at.events(name);
+    let signals = events
+        .iter()
+        .filter(|event| event["eventType"] == "EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED");
+    signals.count()
+}
+
+pub(crate) async fn a_repeated_request_has_no_effect_in_a_later_run(rig: &Rig) {
+    let name = rig.id("again");
+    let last = json!({"steps": [{"signal": "end"}]});
+    let second = json!({"steps": [{"signal": "go"}, {"continue_as_new": last}]});
+    let steps = json!([{"signal": "go"}, {"continue_as_new": second}]);
+    let id = rig.start(&name, steps).await;
+    rig.until_shown(&id, SubState::Waiting).await;
+    let update = signal(rig, &id, "update:set", r#"{"limit":3}"#);
+    let answer = |seen: Observation| seen.notes.last().cloned();
+    let first = answer(rig.provider.signal(&call(), update.clone()).await.unwrap());
+    let (one, two) = (signal(rig, &id, "go", "1"), signal(rig, &id, "go", "2"));
+    for request in [&one, &two] {
+        let run = current_run(rig, &name);
+        rig.provider.signal(&call(), request.clone()).await.unwrap();
+        rig.at
+            .until(&name, "in its next run", |shown| run_of(shown) != run);
+    }
+    rig.until_shown(&id, SubState::Waiting).await;
+    for request in [&one, &two] {
+        rig.provider.signal(&call(), request.clone()).await.unwrap();
+    }
+    assert_eq!(signals(rig, &name), 0);
+    let repeated = rig.provider.signal(&call(), update.clone()).await.unwrap();
+    assert_eq!(answer(repeated), first);
+    assert!(
+        !rig.at
+            .has_event(&name, "WORKFLOW_EXECUTION_UPDATE_ACCEPTED")
+    );
+    let other = SignalRequest {
+        payload: Some(Payload::json("3")),
+        ..one.clone()
+    };
+    let refused = rig.provider.signal(&call(), other).await.unwrap_err();
+    assert_eq!(refused.reason(), "REQUEST_ID_REUSED");
+    rig.signal(&id, "end", None).await.unwrap();
+    rig.until_shown(&id, SubState::Succeeded).await;
+    // Also after the end.
+    rig.provider.signal(&call(), one).await.unwrap();
+    let repeated = rig.provider.signal(&call(), update).await.unwrap();
+    assert_eq!(answer(repeated), first);
+}
+
+fn run_of(shown: &Value) -> String {
+    let run = &shown["workflowExecutionInfo"]["execution"]["runId"];
+    run.as_str().unwrap().to_owned()
+}
+
+fn current_run(rig: &Rig, name: &str) -> String {
+    run_of(&rig.at.describe(name))
+}
+
+pub(crate) async fn a_repeated_signal_has_no_effect_after_a_reset(rig: &Rig) {
+    let name = rig.id("reset");
+    let id = rig
+        .start(&name, json!([{"signal": "go"}, {"signal": "end"}]))
+        .await;
+    rig.until_shown(&id, SubState::Waiting).await;
+    let go = signal(rig, &id, "go", "1");
+    rig.provider.signal(&call(), go.clone()).await.unwrap();
+    rig.at.until_event(&name, "WORKFLOW_EXECUTION_SIGNALED");
+    rig.at.reset(&name);
+    rig.provider.signal(&call(), go).await.unwrap();
+    assert_eq!(signals(rig, &name), 1);
+    rig.signal(&id, "end", None).await.unwrap();
+    rig.until_shown(&id, SubState::Succeeded).await;
+}
+
+async fn events(rig: &Rig, id: &ExecutionId, order: EventOrder, page_size: u32) -> Vec<Event> {
+    let (mut events, mut cursor) = (Vec::new(), None);
+    loop {
+        let request = HistoryRequest {
+            id: id.clone(),
+            page_size,
+            cursor,
+            view: View::Basic,
+            order,
+        };
+        let page = rig.provider.history(&call(), request).await.unwrap();
+        events.extend(page.events);
+        cursor = page.next;
+        if cursor.is_none() {
+            return events;
+        }
+    }
+}
+
+pub(crate) async fn a_history_has_the_runs_that_the_server_still_has(rig: &Rig) {
+    let name = rig.id("story");
+    let last = json!({"steps": [{"signal": "go"}]});
+    let second = json!({"steps": [{"signal": "go"}, {"continue_as_new": last}]});
+    let steps = json!([{"signal": "go"}, {"continue_as_new": second}]);
+    let id = rig.start(&name, steps).await;
+    let mut runs = vec![current_run(rig, &name)];
+    for _ in 0..2 {
+        rig.until(&id, "begun", |seen| {
+            seen.sub_state == SubState::Waiting && seen.reason.is_none()
+        })
+        .await;
+        rig.signal(&id, "go", None).await.unwrap();
+        let run = runs.last().unwrap().clone();
+        rig.at
+            .until(&name, "in its next run", |shown| run_of(shown) != run);
+        runs.push(current_run(rig, &name));
+    }
+    rig.until(&id, "begun", |seen| {
+        seen.sub_state == SubState::Waiting && seen.reason.is_none()
+    })
+    .await;
+    rig.at.reset(&name);
+    let run = runs.last().unwrap().clone();
+    rig.at
+        .until(&name, "in its next run", |shown| run_of(shown) != run);
+    rig.until_shown(&id, SubState::Waiting).await;
+    runs.push(current_run(rig, &name));
+    rig.at.until_listed(&name);
+    let all = events(rig, &id, EventOrder::OldestFirst, 1_000).await;
+    let ascends = all
+        .windows(2)
+        .all(|pair| pair[0].sequence < pair[1].sequence && pair[0].time <= pair[1].time);
+    assert!(ascends, "{all:#?}");
+    let starts = all
+        .iter()
+        .filter(|event| event.native_type == "WORKFLOW_EXECUTION_STARTED");
+    assert_eq!(starts.count(), 3, "the reset copied the fourth");
+    for (order, size) in [
+        (EventOrder::OldestFirst, 1),
+        (EventOrder::OldestFirst, 3),
+        (EventOrder::NewestFirst, 3),
+        (EventOrder::NewestFirst, 1_000),
+    ] {
+        let mut same = events(rig, &id, order, size).await;
+        same.sort_by_key(|event| event.sequence);
+        assert_eq!(same, all, "{order:?} in pages of {size}");
+    }
+    let first = execution_id(&format!("{name}~run:{}", runs[0]));
+    let part = events(rig, &first, EventOrder::OldestFirst, 1_000).await;
+    assert_eq!(part, all[..part.len()]);
+    // As after the retention time of the first run.
+    let purge = PurgeRequest {
+        id: first.clone(),
+        request_id: rig.request_id(),
+    };
+    rig.provider.purge(&call(), purge).await.unwrap();
+    let left = events(rig, &id, EventOrder::OldestFirst, 3).await;
+    let words = |events: &[Event]| -> Vec<String> {
+        let words = events.iter().map(|event| event.native_type.clone());
+        words.collect()
+    };
+    assert_eq!(words(&left), words(&all[part.len()..]));
+    let summary = &left[0].summary;
+    assert!(summary.contains("deleted"), "{summary}");
+    rig.cancel(&id, CancelMode::Kill).await.unwrap();
+}
+
+pub(crate) async fn a_list_without_reads_to_spare_shows_open_executions_as_unread(rig: &Rig) {
+    let names: Vec<String> = (0..5).map(|n| rig.id(&format!("unread-{n}"))).collect();
+    for name in &names {
+        rig.at.start(name, json!([{"signal": "go"}]));
+        rig.at.until_listed(name);
+    }
+    let mut few = config(rig.lab.server.address(), &rig.at.name);
+    few.quotas.reads.burst = 4;
+    few.quotas.reads.per_second = 1;
+    let request = ListRequest {
+        hints: Hints::none(),
+        page_size: 1_000,
+        cursor: None,
+    };
+    let page = provider(&few).list(&call(), request).await.unwrap();
+    let unread = page.observations.iter().filter(|row| {
+        let pending = row.native.qualifiers.get("pending");
+        pending.is_some_and(|pending| pending == "unread") && names.contains(&row.id.to_string())
+    });
+    let unread: Vec<_> = unread.cloned().map(shown).collect();
+    assert!(unread.len() >= 3, "{} of 5 are unread", unread.len());
+    for row in unread {
+        assert_eq!((row.sub_state, row.reason), (SubState::Running, None));
+    }
+    for name in &names {
+        rig.at.terminate(name);
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use serde_json::json;
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::{ErrorKind, Provider, View};
+use stateway_provider_api::{ErrorKind, Provider, View, WatchScope, Watched};
 
 use crate::lab::{Lab, PATIENCE, activity};
 use crate::rig::{Rig, call, config, execution_id, provider, shown};
@@ -96,4 +97,62 @@ pub(crate) async fn a_killed_server_is_unavailable_and_comes_back_with_its_state
     assert_eq!(after.etag(), before.etag());
     at.signal("idle", "go");
     until(&provider, &idle, SubState::Succeeded).await;
+}
+
+/// Follows a scope as the gateway does, which opens a stream again that broke, until the execution is seen
+/// like this. Returns how often the stream was opened.
+async fn follow(
+    provider: &impl Provider,
+    scope: WatchScope,
+    id: &ExecutionId,
+    wanted: SubState,
+) -> usize {
+    let deadline = Instant::now() + PATIENCE;
+    for opened in 1.. {
+        assert!(Instant::now() < deadline, "`{id}` is not seen {wanted}");
+        if let Ok(mut stream) = provider.watch(&call(), scope.clone()).await {
+            while let Some(Ok(item)) = stream.next().await {
+                match item {
+                    Watched::Seen(seen) if seen.id == *id => {
+                        if shown(*seen).sub_state == wanted {
+                            return opened;
+                        }
+                    }
+                    Watched::Gone(gone) => panic!("{gone} is reported as gone"),
+                    _ => {}
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    unreachable!("the loop has no end")
+}
+
+pub(crate) async fn watches_show_what_happened_after_a_killed_server(rig: &Rig) {
+    let mut lab = Lab::start(&rig.peers, &[NAMESPACE.to_owned()]);
+    lab.worker.begin(NAMESPACE);
+    let at = lab.namespace(NAMESPACE);
+    let provider = provider(&config(lab.server.address(), NAMESPACE));
+    at.start("idle", json!([{"signal": "go"}, {"return": 1}]));
+    let id = execution_id("idle");
+    until(&provider, &id, SubState::Waiting).await;
+    let one = follow(
+        &provider,
+        WatchScope::One(id.clone()),
+        &id,
+        SubState::Succeeded,
+    );
+    let all = follow(&provider, WatchScope::All, &id, SubState::Succeeded);
+    let death = async {
+        // Both watches are open.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::task::block_in_place(|| {
+            lab.server.kill();
+            lab.server.restart();
+            at.signal("idle", "go");
+        });
+    };
+    let (one, all, ()) = tokio::join!(one, all, death);
+    println!("summary: temporal: watches were opened {one} and {all} times around a killed server");
+    assert!(one <= 5 && all <= 5, "opened {one} and {all} times");
 }

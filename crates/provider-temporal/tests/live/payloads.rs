@@ -39,6 +39,8 @@ pub(crate) async fn payloads_are_shown_and_encrypted_ones_are_decoded_by_the_cod
         codec: Some(Codec {
             url: codec(),
             bearer_env: None,
+            ca_file: None,
+            insecure: false,
         }),
         ..config(rig.lab.server.address(), NAMESPACE)
     };

@@ -5,10 +5,17 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use serde_json::json;
 use stateway_model::{Execution, SubState};
-use stateway_provider_api::{CancelMode, Provider, WatchScope, WatchStream, Watched};
+use stateway_provider_api::adapter::Quota;
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::{
+    CancelMode, ErrorKind, ListRequest, Provider, WatchScope, WatchStream, Watched,
+};
 
 use crate::lab::activity;
-use crate::rig::{Rig, call, shown};
+use crate::rig::{Rig, call, config, provider, shown};
+
+/// The namespace whose limits are reached.
+pub(crate) const LIMITED: &str = "limited";
 
 /// How long a change may take to be seen.
 const SOON: Duration = Duration::from_secs(10);
@@ -74,4 +81,42 @@ pub(crate) async fn a_watch_of_all_sees_starts_back_offs_and_ends(rig: &Rig) {
     rig.cancel(&crate::rig::execution_id(&waiting), CancelMode::Kill)
         .await
         .unwrap_err();
+}
+
+pub(crate) async fn a_limit_of_the_server_is_named_and_respected(rig: &Rig) {
+    let mut greedy = config(rig.lab.server.address(), LIMITED);
+    greedy.quotas.visibility = Quota {
+        burst: 10_000,
+        per_second: 10_000,
+    };
+    let provider = provider(&greedy);
+    let list = || async {
+        let request = ListRequest {
+            hints: Hints::none(),
+            page_size: 1,
+            cursor: None,
+        };
+        provider.list(&call(), request).await
+    };
+    // The development server refuses lists above about a hundred a second.
+    let lists = futures::stream::iter((0..2_000).map(|_| list())).buffer_unordered(32);
+    let refused = lists
+        .filter_map(|answer| std::future::ready(answer.err()))
+        .next()
+        .await
+        .expect("the server refuses some of 2,000 lists");
+    assert_eq!(refused.kind, ErrorKind::Throttled, "{refused}");
+    let cause = refused.metadata.iter();
+    let cause = cause
+        .clone()
+        .find(|(name, _)| name == "resource_exhausted_cause");
+    assert_eq!(
+        cause.map(|(_, cause)| &**cause),
+        Some("RpsLimit"),
+        "{refused:?}"
+    );
+    let began = Instant::now();
+    list().await.unwrap();
+    let waited = began.elapsed();
+    assert!(waited > Duration::from_millis(300), "waited {waited:?}");
 }

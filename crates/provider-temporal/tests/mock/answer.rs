@@ -52,6 +52,15 @@ pub(crate) fn exhausted(pause: Duration) -> Status {
     status
 }
 
+/// The limit of this name is reached; the server names no pause.
+pub(crate) fn exhausted_by(cause: &'static str) -> Status {
+    let mut status = Status::resource_exhausted("a limit is reached");
+    let metadata = status.metadata_mut();
+    metadata.insert("x-resource-exhausted-cause", cause.parse().unwrap());
+    metadata.insert("x-resource-exhausted-scope", "Namespace".parse().unwrap());
+    status
+}
+
 fn not_found(message: &str) -> Status {
     let name = "temporal.api.errordetails.v1.NotFoundFailure";
     with_detail(Code::NotFound, message, name, Vec::new())
@@ -64,6 +73,11 @@ pub(crate) fn unknown(id: &str) -> Status {
 /// The same code and detail as for an unknown id: only the text differs.
 pub(crate) fn completed() -> Status {
     not_found("workflow execution already completed")
+}
+
+/// The workflow id belongs to another chain of runs now.
+pub(crate) fn another_chain() -> Status {
+    not_found("workflow execution not found")
 }
 
 pub(crate) fn already_started(request_id: &str, run_id: &str) -> Status {

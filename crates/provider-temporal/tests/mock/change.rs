@@ -1,13 +1,14 @@
 //! What calls do to a run: starts, resets, and changes of pending activities.
 
 use serde_json::json;
-use stateway_provider_temporal::api::common::v1::WorkflowExecution;
+use stateway_provider_temporal::api::common::v1::{Payloads, WorkflowExecution};
 use stateway_provider_temporal::api::enums::v1::{
-    PendingActivityState as ActivityState, WorkflowExecutionStatus as RunStatus,
+    EventType, PendingActivityState as ActivityState, WorkflowExecutionStatus as RunStatus,
 };
 use stateway_provider_temporal::api::history::v1::HistoryEvent;
+use stateway_provider_temporal::api::update::v1::Request as UpdateRequest;
 use stateway_provider_temporal::api::workflow::v1::{
-    PendingActivityInfo, WorkflowExecutionConfig, WorkflowExecutionInfo,
+    PendingActivityInfo, RequestIdInfo, WorkflowExecutionConfig, WorkflowExecutionInfo,
 };
 use stateway_provider_temporal::api::workflowservice::v1 as rpc;
 use tonic::Status;
@@ -77,6 +78,13 @@ pub(crate) fn started(request: &rpc::StartWorkflowExecutionRequest, run_id: &str
         ..WorkflowExecutionConfig::default()
     });
     run.extended().original_start_time = start_time;
+    let began = RequestIdInfo {
+        event_type: EventType::WorkflowExecutionStarted.into(),
+        event_id: 1,
+        buffered: false,
+    };
+    let requests = &mut run.extended().request_id_infos;
+    requests.insert(request.request_id.clone(), began);
     let queue = json!({"name": request.task_queue.clone().unwrap_or_default().name});
     run.record(
         "WORKFLOW_EXECUTION_STARTED",
@@ -109,7 +117,88 @@ fn with_start_payloads(run: &mut Run, request: &rpc::StartWorkflowExecutionReque
     if let Some(Attributes::WorkflowExecutionStartedEventAttributes(started)) = first {
         started.input.clone_from(&request.input);
         started.memo.clone_from(&request.memo);
+        started
+            .search_attributes
+            .clone_from(&request.search_attributes);
+        started.cron_schedule.clone_from(&request.cron_schedule);
+        started.retry_policy.clone_from(&request.retry_policy);
+        started.workflow_execution_timeout = request.workflow_execution_timeout;
+        started.workflow_task_timeout = request.workflow_task_timeout;
+        // The server shortens the timeout of a run to that of the execution.
+        let shorter = |a: prost_types::Duration, b: prost_types::Duration| {
+            if (a.seconds, a.nanos) < (b.seconds, b.nanos) {
+                a
+            } else {
+                b
+            }
+        };
+        let (run, all) = (
+            request.workflow_run_timeout,
+            request.workflow_execution_timeout,
+        );
+        started.workflow_run_timeout = match (run, all) {
+            (Some(run), Some(all)) => Some(shorter(run, all)),
+            (run, all) => run.or(all),
+        };
     }
+}
+
+/// The newest event has these arguments.
+pub(crate) fn with_input(run: &mut Run, input: Option<Payloads>) {
+    use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+    let newest = run
+        .events
+        .last_mut()
+        .and_then(|event| event.attributes.as_mut());
+    if let Some(Attributes::WorkflowExecutionSignaledEventAttributes(signaled)) = newest {
+        signaled.input = input;
+    }
+}
+
+/// A worker accepts and answers an update.
+pub(crate) fn accepted(run: &mut Run, id: &str, request: UpdateRequest) {
+    use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+    let attributes = json!({"protocolInstanceId": id});
+    run.record("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", &attributes);
+    let newest = run
+        .events
+        .last_mut()
+        .and_then(|event| event.attributes.as_mut());
+    if let Some(Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(accepted)) = newest {
+        accepted.accepted_request = Some(request);
+    }
+    let attributes =
+        json!({"acceptedEventId": run.events.len().to_string(), "meta": {"updateId": id}});
+    run.record("WORKFLOW_EXECUTION_UPDATE_COMPLETED", &attributes);
+}
+
+/// The run ends and this one continues it.
+pub(crate) fn continued(base: &mut Run, run_id: &str) -> Run {
+    let attributes = json!({"newExecutionRunId": run_id});
+    let kind = "WORKFLOW_EXECUTION_CONTINUED_AS_NEW";
+    base.close(RunStatus::ContinuedAsNew, kind, &attributes);
+    let mut fresh = Run {
+        described: base.described.clone(),
+        ..Run::default()
+    };
+    let info = fresh.info();
+    info.execution.get_or_insert_default().run_id = run_id.to_owned();
+    info.status = RunStatus::Running.into();
+    info.close_time = None;
+    info.start_time = Some(now());
+    info.execution_time = info.start_time;
+    let first = info.first_run_id.clone();
+    let attributes = json!({
+        "workflowType": {"name": "Script"}, "taskQueue": {"name": "lab"}, "attempt": 1,
+        "firstExecutionRunId": first, "originalExecutionRunId": run_id,
+        "continuedExecutionRunId": base.run_id(),
+        "initiator": "CONTINUE_AS_NEW_INITIATOR_WORKFLOW",
+    });
+    fresh.record("WORKFLOW_EXECUTION_STARTED", &attributes);
+    for kind in ["SCHEDULED", "STARTED", "COMPLETED"] {
+        fresh.record(&format!("WORKFLOW_TASK_{kind}"), &json!({}));
+    }
+    fresh
 }
 
 /// The worker schedules again what it had scheduled after the chosen event; without an activity there the
@@ -143,6 +232,21 @@ fn replay(fresh: &mut Run, after: &[HistoryEvent]) {
     fresh.described.pending_activities.push(pending);
 }
 
+/// Whether a reset may go there: after a workflow task was scheduled, up to the event after its start.
+fn is_reset_point(events: &[HistoryEvent], point: i64) -> bool {
+    let mut before = events.iter().filter(|event| event.event_id < point);
+    let newest = before.rfind(|event| {
+        let kind = event.event_type();
+        matches!(
+            kind,
+            EventType::WorkflowTaskScheduled | EventType::WorkflowTaskStarted
+        )
+    });
+    newest.is_some_and(|newest| {
+        newest.event_type() == EventType::WorkflowTaskScheduled || newest.event_id + 1 == point
+    })
+}
+
 /// A new run with the history up to the chosen event. The base run is superseded.
 pub(crate) fn reset(
     base: &mut Run,
@@ -150,7 +254,7 @@ pub(crate) fn reset(
     run_id: &str,
 ) -> Result<Run, Status> {
     let until = usize::try_from(request.workflow_task_finish_event_id).unwrap_or(0);
-    if until < 2 || until > base.events.len() + 1 {
+    if !is_reset_point(&base.events, request.workflow_task_finish_event_id) {
         let message = "Workflow task finish ID must be > 1 && <= workflow last event ID.";
         return Err(Status::invalid_argument(message));
     }
@@ -172,6 +276,16 @@ pub(crate) fn reset(
         "baseRunId": base.run_id(), "newRunId": run_id,
     });
     fresh.record("WORKFLOW_TASK_FAILED", &attributes);
+    // Signals are applied again, but the new run does not know their request ids.
+    for event in &base.events[until - 1..] {
+        if event.event_type() == EventType::WorkflowExecutionSignaled {
+            let event_id = i64::try_from(fresh.events.len() + 1).unwrap_or_default();
+            fresh.events.push(HistoryEvent {
+                event_id,
+                ..event.clone()
+            });
+        }
+    }
     fresh.record("WORKFLOW_TASK_SCHEDULED", &json!({"attempt": 1}));
     replay(&mut fresh, &base.events[until - 1..]);
     base.extended().reset_run_id = run_id.to_owned();

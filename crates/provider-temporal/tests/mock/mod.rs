@@ -18,7 +18,7 @@ use stateway_provider_temporal::Config;
 use stateway_provider_temporal::api::workflowservice::v1::workflow_service_server::WorkflowServiceServer;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use crate::support::message::{described, events};
 pub(crate) use world::{Run, World};
@@ -29,6 +29,8 @@ pub(crate) enum Fault {
     Hang,
     Slow(Duration),
     Throttle(Duration),
+    /// The limit of this name is reached.
+    Exhausted(&'static str),
     Unavailable,
     Malformed,
     Denied,
@@ -54,7 +56,15 @@ pub(crate) struct State {
     world: Mutex<World>,
     fault: Mutex<Option<Fault>>,
     /// Calls that are refused until the test allows them again.
-    refused: Mutex<BTreeSet<&'static str>>,
+    refused: Mutex<BTreeMap<&'static str, Code>>,
+    /// Workflows that cannot be described.
+    broken: Mutex<BTreeSet<String>>,
+    /// Calls that reach a limit until the test allows them again, with the name of the limit.
+    exhausted: Mutex<BTreeMap<&'static str, &'static str>>,
+    /// Calls that are refused from a call of another name on.
+    refused_after: Mutex<BTreeMap<&'static str, &'static str>>,
+    /// How many calls of a name are allowed until one is refused.
+    allowed: Mutex<BTreeMap<&'static str, usize>>,
     /// What happens immediately before the next call of a name.
     before: Mutex<BTreeMap<&'static str, Change>>,
     calls: Mutex<Vec<(&'static str, Instant)>>,
@@ -72,10 +82,19 @@ pub(crate) struct Polls {
 
 impl Mock {
     pub(crate) async fn start() -> Self {
+        Self::with_streams(None).await
+    }
+
+    /// A server behind something that allows so many calls under way on one connection.
+    pub(crate) async fn with_streams(most: Option<u32>) -> Self {
         let state = Arc::new(State {
             world: Mutex::default(),
             fault: Mutex::default(),
             refused: Mutex::default(),
+            broken: Mutex::default(),
+            exhausted: Mutex::default(),
+            refused_after: Mutex::default(),
+            allowed: Mutex::default(),
             before: Mutex::default(),
             calls: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -88,6 +107,7 @@ impl Mock {
         let incoming =
             tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
         let serving = tonic::transport::Server::builder()
+            .max_concurrent_streams(most)
             .add_service(service)
             .serve_with_incoming(incoming);
         let server = tokio::spawn(async move { serving.await.unwrap() });
@@ -125,11 +145,36 @@ impl Mock {
 
     /// Refuses every call of this name until [`Self::allow`].
     pub(crate) fn refuse(&self, name: &'static str) {
-        lock(&self.state.refused).insert(name);
+        self.refuse_with(name, Code::Unavailable);
+    }
+
+    pub(crate) fn refuse_with(&self, name: &'static str, code: Code) {
+        lock(&self.state.refused).insert(name, code);
+    }
+
+    /// Descriptions of this workflow fail from now on.
+    pub(crate) fn break_workflow(&self, id: &str) {
+        lock(&self.state.broken).insert(id.to_owned());
+    }
+
+    /// Every call of this name reaches the limit of this cause until [`Self::allow`].
+    pub(crate) fn exhaust(&self, name: &'static str, cause: &'static str) {
+        lock(&self.state.exhausted).insert(name, cause);
+    }
+
+    /// Refuses every call of the second name after one of the first.
+    pub(crate) fn refuse_after(&self, first: &'static str, then: &'static str) {
+        lock(&self.state.refused_after).insert(first, then);
+    }
+
+    /// Refuses one call of this name: the first, the second and so on.
+    pub(crate) fn refuse_nth(&self, name: &'static str, number: usize) {
+        lock(&self.state.allowed).insert(name, number);
     }
 
     pub(crate) fn allow(&self, name: &'static str) {
         lock(&self.state.refused).remove(name);
+        lock(&self.state.exhausted).remove(name);
     }
 
     /// Changes something immediately before the next call of this name.
@@ -173,6 +218,11 @@ impl Mock {
 }
 
 impl State {
+    /// Whether this workflow cannot be described.
+    fn is_broken(&self, id: &str) -> bool {
+        lock(&self.broken).contains(id)
+    }
+
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         lock(&self.world)
     }
@@ -190,8 +240,22 @@ impl State {
         if let Some(change) = change {
             self.change(change);
         }
-        if lock(&self.refused).contains(name) {
-            return Err(Status::unavailable("shutting down"));
+        let refused = lock(&self.refused).get(name).copied();
+        if let Some(code) = refused {
+            return Err(Status::new(code, "shutting down"));
+        }
+        let cause = lock(&self.exhausted).get(name).copied();
+        if let Some(cause) = cause {
+            return Err(answer::exhausted_by(cause));
+        }
+        if let Some(left) = lock(&self.allowed).get_mut(name) {
+            *left = left.wrapping_sub(1);
+            if *left == 0 {
+                return Err(Status::unavailable("shutting down"));
+            }
+        }
+        if let Some(then) = lock(&self.refused_after).get(name) {
+            lock(&self.refused).insert(then, Code::Unavailable);
         }
         let fault = lock(&self.fault).take();
         match fault {
@@ -204,6 +268,7 @@ impl State {
                 Ok(false)
             }
             Some(Fault::Throttle(pause)) => Err(answer::exhausted(pause)),
+            Some(Fault::Exhausted(cause)) => Err(answer::exhausted_by(cause)),
             Some(Fault::Unavailable) => Err(Status::unavailable("shutting down")),
             Some(Fault::Denied) => Err(Status::permission_denied("Request unauthorized.")),
             Some(Fault::Malformed) => Ok(true),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use stateway_provider_temporal::api::common::v1::{Payload, WorkflowExecution};
+use stateway_provider_temporal::api::common::v1::{Payload, Payloads, WorkflowExecution};
 use stateway_provider_temporal::api::enums::v1::{
-    HistoryEventFilterType, WorkflowExecutionStatus as RunStatus, WorkflowIdConflictPolicy,
-    WorkflowIdReusePolicy,
+    EventType, HistoryEventFilterType, UpdateWorkflowExecutionLifecycleStage as Stage,
+    WorkflowExecutionStatus as RunStatus, WorkflowIdConflictPolicy, WorkflowIdReusePolicy,
 };
 use stateway_provider_temporal::api::history::v1::History;
 use stateway_provider_temporal::api::namespace::v1::{NamespaceInfo, namespace_info};
 use stateway_provider_temporal::api::taskqueue::v1::{PollerInfo, TaskQueueStats};
+use stateway_provider_temporal::api::update::v1::{Outcome, outcome};
 use stateway_provider_temporal::api::workflow::v1::{
     PendingActivityInfo, WorkflowExecutionPauseInfo,
 };
@@ -19,7 +20,7 @@ use stateway_provider_temporal::api::workflowservice::v1 as rpc;
 use stateway_provider_temporal::api::workflowservice::v1::workflow_service_server::WorkflowService;
 use tonic::{Request, Response, Status};
 
-use super::change::{begun_again, named, paused, reset, started, unpaused};
+use super::change::{accepted, begun_again, named, paused, reset, started, unpaused, with_input};
 use super::world::{Run, World, now};
 use super::{Polls, State, answer, lock, query};
 
@@ -56,6 +57,14 @@ fn open<'a>(
         return Err(answer::completed());
     }
     Ok(run)
+}
+
+/// A request that names the first run of a chain does not reach another chain.
+fn is_of_chain(run: &mut Run, first: &str) -> Result<(), Status> {
+    if !first.is_empty() && run.info().first_run_id != first {
+        return Err(answer::another_chain());
+    }
+    Ok(())
 }
 
 /// Pending activities of an open run, by id or type; all of them for `None`.
@@ -261,6 +270,10 @@ impl WorkflowService for Service {
         request: Request<rpc::DescribeWorkflowExecutionRequest>,
     ) -> Answer<rpc::DescribeWorkflowExecutionResponse> {
         enter!(self, "DescribeWorkflowExecution");
+        let id = request.get_ref().execution.as_ref();
+        if id.is_some_and(|it| self.0.is_broken(&it.workflow_id)) {
+            return Err(Status::unavailable("the shard is lost"));
+        }
         let mut world = self.0.world();
         let run = found(&mut world, request.into_inner().execution.as_ref())?;
         Ok(Response::new(run.described.clone()))
@@ -289,8 +302,9 @@ impl WorkflowService for Service {
         while at > 0 && executions.len() < size {
             at -= 1;
             let run = &world.runs[at];
-            if query::matches(&request.query, run).map_err(Status::invalid_argument)? {
-                executions.extend(run.described.workflow_execution_info.clone());
+            let is_listed = !world.unlisted.contains(&run.run_id());
+            if query::matches(&request.query, run).map_err(Status::invalid_argument)? && is_listed {
+                executions.extend(run.listed(world.lags));
             }
         }
         Ok(Response::new(rpc::ListWorkflowExecutionsResponse {
@@ -409,6 +423,7 @@ impl WorkflowService for Service {
                     "requestId": request.request_id,
                 });
                 run.record("WORKFLOW_EXECUTION_SIGNALED", &attributes);
+                with_input(run, request.input);
             }
             Ok(Response::new(Default::default()))
         })
@@ -422,6 +437,7 @@ impl WorkflowService for Service {
         let request = request.into_inner();
         self.0.change(|world| {
             let run = found(world, request.workflow_execution.as_ref())?;
+            is_of_chain(run, &request.first_execution_run_id)?;
             // A closed run answers OK, and nothing happens.
             if !run.is_closed() && !run.extended().cancel_requested {
                 run.extended().cancel_requested = true;
@@ -440,6 +456,7 @@ impl WorkflowService for Service {
         let request = request.into_inner();
         self.0.change(|world| {
             let run = open(world, request.workflow_execution.as_ref())?;
+            is_of_chain(run, &request.first_execution_run_id)?;
             let attributes = json!({"reason": request.reason, "identity": request.identity});
             run.close(
                 RunStatus::Terminated,
@@ -483,6 +500,9 @@ impl WorkflowService for Service {
         let request = request.into_inner();
         self.0.change(|world| {
             let id = found(world, request.workflow_execution.as_ref())?.id();
+            if world.deletes_later {
+                return Ok(Response::new(Default::default()));
+            }
             match request
                 .workflow_execution
                 .filter(|it| !it.run_id.is_empty())
@@ -507,9 +527,22 @@ impl WorkflowService for Service {
                 let message = "workflow pause is not enabled for namespace: default";
                 return Err(Status::unimplemented(message));
             }
+            let precondition = world.precondition;
             let run = open(world, Some(&named(&request.workflow_id, &request.run_id)))?;
+            if let Some(reason) = precondition {
+                return Err(Status::failed_precondition(reason));
+            }
             if run.status() == Some(RunStatus::Paused) {
                 return Err(Status::failed_precondition("workflow is already paused."));
+            }
+            if run
+                .events
+                .iter()
+                .all(|event| event.event_type() != EventType::WorkflowTaskScheduled)
+            {
+                return Err(Status::internal(
+                    "something went wrong, please retry (c27988bd)",
+                ));
             }
             let attributes = json!({"identity": request.identity, "reason": request.reason});
             run.record("WORKFLOW_EXECUTION_PAUSED", &attributes);
@@ -530,7 +563,11 @@ impl WorkflowService for Service {
         enter!(self, "UnpauseWorkflowExecution");
         let request = request.into_inner();
         self.0.change(|world| {
+            let precondition = world.precondition;
             let run = open(world, Some(&named(&request.workflow_id, &request.run_id)))?;
+            if let Some(reason) = precondition {
+                return Err(Status::failed_precondition(reason));
+            }
             if run.status() != Some(RunStatus::Paused) {
                 return Err(Status::failed_precondition("workflow is not paused."));
             }
@@ -542,12 +579,43 @@ impl WorkflowService for Service {
         })
     }
 
+    /// A worker that accepts and answers every update; `ADMITTED` is the stage of an update that none took.
     async fn update_workflow_execution(
         &self,
-        _: Request<rpc::UpdateWorkflowExecutionRequest>,
+        request: Request<rpc::UpdateWorkflowExecutionRequest>,
     ) -> Answer<rpc::UpdateWorkflowExecutionResponse> {
         enter!(self, "UpdateWorkflowExecution");
-        Err(Status::deadline_exceeded("no worker"))
+        let request = request.into_inner();
+        self.0.change(|world| {
+            if world.admits_only > 0 {
+                world.admits_only -= 1;
+                return Ok(Response::new(rpc::UpdateWorkflowExecutionResponse {
+                    stage: Stage::Admitted.into(),
+                    ..Default::default()
+                }));
+            }
+            let run = found(world, request.workflow_execution.as_ref())?;
+            let wanted = request.request.clone().unwrap_or_default();
+            let id = wanted.meta.clone().unwrap_or_default().update_id;
+            if !run.requests.contains(&id) {
+                if run.is_closed() {
+                    return Err(answer::completed());
+                }
+                run.requests.insert(id.clone());
+                accepted(run, &id, wanted);
+            }
+            let value = outcome::Value::Success(Payloads {
+                payloads: vec![Payload {
+                    metadata: [("encoding".to_owned(), "json/plain".into())].into(),
+                    data: json!(format!("answer to {id}")).to_string().into(),
+                }],
+            });
+            Ok(Response::new(rpc::UpdateWorkflowExecutionResponse {
+                stage: Stage::Completed.into(),
+                outcome: Some(Outcome { value: Some(value) }),
+                ..Default::default()
+            }))
+        })
     }
 
     async fn poll_workflow_execution_update(

@@ -24,6 +24,16 @@ pub(crate) struct World {
     pub(crate) is_old: bool,
     /// The namespace does not allow to pause workflows.
     pub(crate) refuses_pause: bool,
+    /// The server refuses to pause and to resume for this reason.
+    pub(crate) precondition: Option<&'static str>,
+    /// Deletions are accepted and carried out later, as on the real server.
+    pub(crate) deletes_later: bool,
+    /// Runs that lists do not show yet.
+    pub(crate) unlisted: BTreeSet<String>,
+    /// Lists still show every run as open.
+    pub(crate) lags: bool,
+    /// How many updates no worker takes.
+    pub(crate) admits_only: u32,
     started: u32,
 }
 
@@ -58,6 +68,18 @@ impl World {
         self.runs.iter_mut().rev().find(is_meant)
     }
 
+    /// The current run of a workflow continues as a new one, which is idle.
+    pub(crate) fn continue_as_new(&mut self, workflow_id: &str) {
+        let run_id = self.new_run_id();
+        let named = WorkflowExecution {
+            workflow_id: workflow_id.to_owned(),
+            run_id: String::new(),
+        };
+        let base = self.find(Some(&named)).unwrap();
+        let next = super::change::continued(base, &run_id);
+        self.put(next);
+    }
+
     pub(crate) fn remove(&mut self, workflow_id: &str) {
         self.runs.retain(|run| run.id() != workflow_id);
     }
@@ -85,6 +107,20 @@ impl Run {
         self.described
             .workflow_extended_info
             .get_or_insert_default()
+    }
+
+    /// As lists show it: without the first run of its chain, and an open run without its length.
+    pub(crate) fn listed(&self, lags: bool) -> Option<WorkflowExecutionInfo> {
+        let mut info = self.shown()?.clone();
+        info.first_run_id = String::new();
+        if lags {
+            info.status = Status::Running.into();
+            info.close_time = None;
+        }
+        if lags || !self.is_closed() {
+            info.history_length = 0;
+        }
+        Some(info)
     }
 
     fn shown(&self) -> Option<&WorkflowExecutionInfo> {

@@ -188,6 +188,7 @@ impl History {
     pub(crate) fn local_activity_failed(self) -> Self {
         let attributes = json!({
             "markerName": "core_local_activity",
+            "details": {"data": [{"activity_type": "charge", "attempt": 1, "backoff": {"seconds": 600}}]},
             "failure": {"message": "card declined", "applicationFailureInfo": {"type": "PaymentError"}},
         });
         self.event("MARKER_RECORDED", "markerRecorded", attributes)

@@ -10,7 +10,7 @@ use super::super::validate;
 use super::Executions;
 use crate::convert;
 use crate::parent::Parent;
-use crate::upstream::{CallError, Guarded};
+use crate::upstream::{CallError, Guarded, Upstream};
 
 impl Executions {
     pub(super) async fn count(
@@ -22,7 +22,7 @@ impl Executions {
         match validate::parent(&request.parent)? {
             Parent::One(id) => {
                 let upstream = self.upstream(&id)?;
-                total.add(&ask(upstream.within(&call)).await?);
+                total.add(upstream, &ask(upstream.within(&call)).await?);
             }
             Parent::All => {
                 let all = self.upstreams.values();
@@ -30,7 +30,7 @@ impl Executions {
                 let answers = join_all(asked).await;
                 for (upstream, answer) in all.zip(answers) {
                     match answer {
-                        Ok(counts) => total.add(&counts),
+                        Ok(counts) => total.add(upstream, &counts),
                         Err(_) => total.uncounted.push(upstream.id.resource_name()),
                     }
                 }
@@ -53,9 +53,11 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, counts: &[Count]) {
-        for (sub_state, total) in SubState::ALL.iter().zip(&mut self.counts) {
-            for one in counts.iter().filter(|one| one.sub_state == *sub_state) {
+    fn add(&mut self, upstream: &Upstream, counts: &[Count]) {
+        for one in counts {
+            let shown = upstream.sub_state(&one.example);
+            let totals = SubState::ALL.iter().zip(&mut self.counts);
+            for (_, total) in totals.filter(|(sub_state, _)| **sub_state == shown) {
                 total.0 = total.0.saturating_add(one.count);
                 total.1 |= one.at_least;
             }

@@ -152,7 +152,9 @@ impl Executions {
     ) -> Result<v1::ListEventsResponse, Status> {
         let order = newest::order(&request.order_by)?;
         let name = validate::execution_name("parent", &request.parent)?;
-        let can = self.upstream(&name.provider)?.capabilities();
+        let upstream = self.upstream(&name.provider)?;
+        upstream.described(&call).await?;
+        let can = upstream.capabilities();
         if order == EventOrder::OldestFirst || can.history_newest_first {
             return self.events_page(call, request, order).await;
         }

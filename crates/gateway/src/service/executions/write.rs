@@ -42,6 +42,7 @@ impl Executions {
             delay: validate::delay(request.delay)?,
             request_id: validate::request_id(&request.request_id)?,
         };
+        upstream.described(&call).await?;
         if start.delay.is_some() && !upstream.capabilities().start_delayed {
             return Err(without(upstream, "a delayed start"));
         }
@@ -131,14 +132,12 @@ impl Executions {
         let name = self
             .target(&call, &request.name, &request.etag, verb)
             .await?;
-        if chosen
-            && !self
-                .upstream(&name.provider)?
-                .capabilities()
-                .cancel_compensation
-        {
+        if chosen {
             let upstream = self.upstream(&name.provider)?;
-            return Err(without(upstream, "a choice about compensation"));
+            upstream.described(&call).await?;
+            if !upstream.capabilities().cancel_compensation {
+                return Err(without(upstream, "a choice about compensation"));
+            }
         }
         let cancel = CancelRequest {
             id: name.id,

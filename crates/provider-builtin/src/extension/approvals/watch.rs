@@ -22,7 +22,7 @@ use super::id::Kind;
 use super::{read, shown};
 use crate::BuiltinProvider;
 use crate::line::Line;
-use crate::response::version;
+use stateway_hosted::version;
 
 /// Executions per page while the present set is read.
 const PAGE: usize = 50;

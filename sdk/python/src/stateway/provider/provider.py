@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
 from stateway.provider.errors import unsupported
 from stateway.provider.table import StateTable
 from stateway.provider.v1 import observation_pb2, provider_pb2
-from stateway.types import SubState
 
 Observation: TypeAlias = observation_pb2.Observation
 
@@ -143,8 +142,11 @@ class Provider:
         """Lists executions, newest first where the engine can."""
         raise unsupported("list")
 
-    def count(self) -> Awaitable[Mapping[SubState, int]] | Mapping[SubState, int]:
-        """Counts all executions by the state that clients see."""
+    def count(
+        self,
+    ) -> Awaitable[Iterable[provider_pb2.ExecutionGroup]] | Iterable[provider_pb2.ExecutionGroup]:
+        """Counts all executions, in groups that show the same state. The example of a group stands for each of
+        its executions; its id may be empty."""
         raise unsupported("count")
 
     def history(

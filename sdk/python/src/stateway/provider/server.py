@@ -11,9 +11,10 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from stateway.provider.calls import MAX_THREADS, as_error, call, remaining, within
 from stateway.provider.errors import Context, ErrorKind, ProviderError
@@ -236,7 +237,7 @@ class Server:
     ) -> AsyncIterator[pb.WatchExecutionsResponse]:
         try:
             async for response in self._verbs.responses(request, self.disturb()):
-                yield response
+                yield bounded(response)
         except Exception as error:
             await as_error(error, "WatchExecutions").abort(context)
 
@@ -254,13 +255,25 @@ def _unary(
 ) -> grpc.RpcMethodHandler[Any, Any]:
     async def answer(message: Any, context: Context) -> Any:
         try:
-            return await within(remaining(context), handle(message))
+            return bounded(await within(remaining(context), handle(message)))
         except Exception as error:
             await as_error(error, name).abort(context)
 
     return grpc.unary_unary_rpc_method_handler(
         answer, request_deserializer=request.FromString, response_serializer=response.SerializeToString
     )
+
+
+_Answer = TypeVar("_Answer", bound=Message)
+
+
+def bounded(answer: _Answer) -> _Answer:
+    """Refuses an answer that gRPC would not send. The gateway then asks for fewer rows, where it can."""
+    if answer.ByteSize() > MAX_MESSAGE_BYTES:
+        raise ProviderError(
+            ErrorKind.INTERNAL, "the answer is larger than 4 MiB", reason="PROVIDER_ANSWER_TOO_LARGE"
+        )
+    return answer
 
 
 def _payload(value: Any) -> observation.Payload:

@@ -13,6 +13,8 @@ from stateway.provider.v1 import provider_pb2 as pb
 
 # The most executions that are read at the same time for one ObserveExecutions.
 _READS = 16
+# The most ids of one ObserveExecutions.
+_MAX_OBSERVED = 1_000
 # How often a stream reports that it is alive, if the gateway does not say. Seconds.
 _HEARTBEAT = 10.0
 _OPEN_TIMEOUT = 10.0
@@ -101,6 +103,8 @@ class Verbs:
 
     async def observe(self, request: pb.ObserveExecutionsRequest) -> pb.ObserveExecutionsResponse:
         """Reads the executions one by one, several at the same time."""
+        if len(request.ids) > _MAX_OBSERVED:
+            raise ProviderError(ErrorKind.INVALID_ARGUMENT, f"`ids` has more than {_MAX_OBSERVED} ids")
         free = asyncio.Semaphore(_READS)
 
         async def one(id: str) -> pb.ObservedExecution:
@@ -142,25 +146,23 @@ class Verbs:
 
     async def count(self, request: pb.CountExecutionsRequest) -> pb.CountExecutionsResponse:
         self.need("count")
-        counts = await call(self.provider.count)
-        response = pb.CountExecutionsResponse()
-        for state, count in counts.items():
-            response.counts.add(sub_state=f"SUB_STATE_{state.name}", count=count)
-        return response
+        return pb.CountExecutionsResponse(groups=await call(self.provider.count))
 
     async def history(self, request: pb.ListEventsRequest) -> pb.ListEventsResponse:
         self.need("history")
+        known(pb.ListEventsRequest.Order, request.order)
         if request.order == pb.ListEventsRequest.NEWEST_FIRST:
             self.need("history_newest_first")
         page: pb.ListEventsResponse = await call(self.provider.history, request)
         return page
 
     async def cancel(self, request: pb.CancelExecutionRequest) -> Observation:
-        if request.mode == pb.CancelExecutionRequest.KILL:
-            return await self._end("kill", request)
+        known(pb.CancelExecutionRequest.Mode, request.mode)
+        known(pb.CancelExecutionRequest.Compensation, request.compensation)
         if request.compensation != pb.CancelExecutionRequest.COMPENSATION_UNSPECIFIED:
             self.need("cancel_compensation")
-        return await self._end("cancel", request)
+        is_kill = request.mode == pb.CancelExecutionRequest.KILL
+        return await self._end("kill" if is_kill else "cancel", request)
 
     async def _end(self, verb: str, request: pb.CancelExecutionRequest) -> Observation:
         self.need(verb)
@@ -266,6 +268,12 @@ def _response(item: Watched | None) -> pb.WatchExecutionsResponse:
     if isinstance(item, InSync):
         return pb.WatchExecutionsResponse(in_sync=pb.InSync())
     return pb.WatchExecutionsResponse(seen=without_payloads(item))
+
+
+def known(values: Any, value: int) -> None:
+    """Refuses a value of a request that this version of the contract does not have."""
+    if value not in values.values():
+        raise ProviderError(ErrorKind.INVALID_ARGUMENT, f"the value {value} is not known")
 
 
 def without_payloads(seen: Observation) -> Observation:

@@ -52,7 +52,7 @@ class Task:
 
     @property
     def token(self) -> str:
-        """Names the attempt; the same for the same hand-out, so it serves as an idempotency key."""
+        """Names this hand-out of the attempt. Another hand-out has another token: it is no idempotency key."""
         return self._task.task_token
 
     @property

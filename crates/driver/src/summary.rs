@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::revision_conflict;
 use stateway_machine::{
     Fact, PauseCause, PolicyDecision, Redo, Resolution, SkipCause, Task, TurnCause, WaitFor,
 };
@@ -162,7 +163,7 @@ fn of_people(fact: &Fact) -> String {
             PauseCause::ByHand { by, comment } => with_comment(&format!("paused by {by}"), comment),
             PauseCause::StepFailed { step } => format!("paused after the failure of {step}"),
             PauseCause::RevisionMismatch { offered, conflicts } => {
-                format!("paused: {}", incompatible(offered, conflicts))
+                format!("paused: {}", revision_conflict(offered, conflicts))
             }
         },
         Fact::ExecutionResumed { by } => format!("resumed by {by}"),
@@ -337,7 +338,8 @@ fn not_rolled_back(what: &str, left: &[Arc<str>]) -> String {
 }
 
 /// The step that runs again, and what is new about it.
-pub(crate) fn again(redo: &Redo) -> String {
+#[must_use]
+pub fn again(redo: &Redo) -> String {
     let mut words = format!("from {}", redo.step);
     if redo.input.is_some() {
         words.push_str(", with other input");
@@ -367,13 +369,4 @@ fn with_comment(what: &str, comment: &str) -> String {
         "" => what.to_owned(),
         comment => format!("{what}: {comment}"),
     }
-}
-
-/// Why an execution cannot continue under a revision that was offered to it.
-pub(crate) fn incompatible(offered: &str, conflicts: &[String]) -> String {
-    let short = offered.get(..12).unwrap_or(offered);
-    format!(
-        "revision {short} is not compatible: {}",
-        conflicts.join("; ")
-    )
 }

@@ -1,11 +1,11 @@
-//! An execution of the engine as an observation: its state, sub-state and evidence.
+//! An execution of the machine as an observation: its state, sub-state and evidence.
 //!
 //! The core computes the sub-states. The qualifiers here only select the row of the table that
 //! ExplainExecution shows.
 
 use jiff::Timestamp;
 use serde_json::Value;
-use stateway_engine::{PauseKind, QueueCause, View as Seen};
+use stateway_driver::{PauseKind, QueueCause, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
 use stateway_model::{Blocker, ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
 use stateway_provider_api::{
@@ -15,10 +15,10 @@ use stateway_provider_api::{
 
 use crate::qualifier;
 
-/// An execution as the engine shows it.
+/// An execution as its host shows it.
 #[must_use]
 pub fn observation(seen: &Seen, view: View) -> Observation {
-    let id = ExecutionId::new(&*seen.id).expect("the engine gives and takes only good ids");
+    let id = ExecutionId::new(&*seen.id).expect("a host takes only good ids");
     let mut shown = Observation::new(id, native(seen));
     shown.version = Some(version(seen));
     shown.definition = Some(ObservedDefinition::Portable(seen.definition.to_string()));
@@ -51,7 +51,9 @@ pub fn observation(seen: &Seen, view: View) -> Observation {
     shown
 }
 
-pub(crate) fn id_of(id: &str) -> Option<ExecutionId> {
+/// The id of an execution; `None` for a text that is no id.
+#[must_use]
+pub fn id_of(id: &str) -> Option<ExecutionId> {
     ExecutionId::new(id).ok()
 }
 
@@ -105,7 +107,8 @@ fn with_comment(what: &str, comment: &str) -> String {
 }
 
 /// How far an execution is: which execution of the id, which branch, which event.
-pub(crate) fn version(seen: &Seen) -> Version {
+#[must_use]
+pub fn version(seen: &Seen) -> Version {
     // Numbers begin at 1.
     let number = u64::try_from(seen.number).unwrap_or_default();
     Version::of_parts([number, seen.branch.into(), seen.sequence])
@@ -337,7 +340,8 @@ fn timed(
 }
 
 /// `null` is what an execution without a payload has.
-pub(crate) fn payload(data: &Data) -> Option<Payload> {
+#[must_use]
+pub fn payload(data: &Data) -> Option<Payload> {
     match &**data {
         Value::Null => None,
         value => Some(Payload::json(value.to_string())),

@@ -1,0 +1,176 @@
+//! `stateway keys`, and a gateway that asks for them.
+
+use std::path::Path;
+
+use crate::binary::{Answer, command, finish};
+use crate::tls::{TLS, ask, certificates, serve};
+
+const KEYS: &str = "[authentication]\nreload_interval = \"100ms\"\n\
+                    [authentication.api_keys]\nfile = \"keys.json\"\n";
+
+fn keys(folder: &Path, arguments: &[&str]) -> Answer {
+    finish(command(folder).arg("keys").args(arguments), "")
+}
+
+fn create(folder: &Path, subject: &str) -> (String, String) {
+    let arguments = [
+        "create",
+        "--file",
+        "keys.json",
+        "--subject",
+        subject,
+        "--key-role",
+        "operator",
+        "-o",
+        "json",
+    ];
+    let created = keys(folder, &arguments).exits(0).json();
+    let text = |name: &str| created[name].as_str().unwrap().to_owned();
+    (text("id"), text("key"))
+}
+
+#[test]
+fn a_key_is_shown_once_listed_without_its_secret_and_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, key) = create(folder.path(), "ci");
+    let file = std::fs::read_to_string(folder.path().join("keys.json")).unwrap();
+    assert!(!file.contains(&key));
+    let mode = std::os::unix::fs::MetadataExt::mode(
+        &std::fs::metadata(folder.path().join("keys.json")).unwrap(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    let list = ["list", "--file", "keys.json", "-o", "json"];
+    let listed = keys(folder.path(), &list).exits(0);
+    assert!(!listed.out.contains(&key));
+    let listed = &listed.json()["keys"][0];
+    assert_eq!(listed["id"], *id);
+    assert_eq!(listed["subject"], "ci");
+    assert_eq!(listed["state"], "active");
+    assert!(listed["last_used"].is_null());
+    let table = keys(folder.path(), &["list", "--file", "keys.json"]).exits(0);
+    assert!(
+        table.out.contains("SUBJECT") && table.out.contains(&id),
+        "{table:?}"
+    );
+    keys(folder.path(), &["revoke", "--file", "keys.json", &id]).exits(0);
+    let listed = keys(folder.path(), &list).exits(0).json();
+    assert_eq!(listed["keys"][0]["state"], "revoked");
+    keys(folder.path(), &["revoke", "--file", "keys.json", "nope"]).exits(3);
+}
+
+#[test]
+fn mistakes_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = keys(folder.path(), &["list"]).exits(2);
+    assert!(
+        answer.err.contains("authentication.api_keys"),
+        "{}",
+        answer.err
+    );
+    keys(folder.path(), &["list", "--file", "keys.json"]).exits(3);
+    let unfit = ["create", "--file", "keys.json", "--subject", "a b"];
+    let answer = keys(folder.path(), &unfit).exits(2);
+    assert!(answer.err.contains("without blanks"), "{}", answer.err);
+    assert!(!folder.path().join("keys.json").exists());
+    let soon = [
+        "create",
+        "--file",
+        "keys.json",
+        "--subject",
+        "a",
+        "--expires",
+        "soon",
+    ];
+    keys(folder.path(), &soon).exits(2);
+}
+
+#[test]
+fn commands_send_a_key_from_a_file_or_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let (id, key) = create(folder.path(), "ci");
+    let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let list = ["providers", "list", "--tls-ca", "ca.pem"];
+    // Without a key, and with a name of one's own choice.
+    let answer = ask(folder.path(), &url, &list).exits(4);
+    assert!(answer.err.contains("CREDENTIALS_MISSING"), "{}", answer.err);
+    assert!(answer.err.contains("--token-file"), "{}", answer.err);
+    std::fs::write(folder.path().join("token"), format!("{key}\n")).unwrap();
+    let with_file = [&list[..], &["--token-file", "token"]].concat();
+    ask(folder.path(), &url, &with_file).exits(0);
+    let named = [&with_file[..], &["--as", "root"]].concat();
+    let answer = ask(folder.path(), &url, &named).exits(4);
+    assert!(
+        answer.err.contains("IDENTITY_HEADERS_NOT_ACCEPTED"),
+        "{}",
+        answer.err
+    );
+    let mut by_environment = command(folder.path());
+    by_environment
+        .args(["--server", &url])
+        .args(list)
+        .env("STATEWAY_TOKEN", &key)
+        .env("USER", "somebody");
+    finish(&mut by_environment, "").exits(0);
+    // A key that was revoked is refused soon.
+    keys(folder.path(), &["revoke", "--file", "keys.json", &id]).exits(0);
+    let begin = std::time::Instant::now();
+    loop {
+        let answer = ask(folder.path(), &url, &with_file);
+        if answer.code == 4 {
+            assert!(answer.err.contains("API_KEY_REVOKED"), "{}", answer.err);
+            assert!(!answer.err.contains(&key));
+            break;
+        }
+        assert!(begin.elapsed() < crate::binary::PATIENCE, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_name_without_credentials_is_refused_by_a_gateway_with_authentication() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path(), "ci");
+    // On loopback authentication also works without TLS.
+    let (_gateway, url) = serve(folder.path(), KEYS);
+    let answer = ask(folder.path(), &url, &["--as", "root", "providers", "list"]).exits(4);
+    assert!(
+        answer.err.contains("IDENTITY_HEADERS_NOT_ACCEPTED"),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn the_effective_configuration_has_no_secret_and_can_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let (_, key) = create(folder.path(), "ci");
+    let config = format!(
+        "{TLS}client_ca = \"ca.pem\"\n{KEYS}\
+         [authentication.proxy]\nsubjects = [\"spiffe://prod/proxy\"]\n\
+         [[authentication.certificates.grants]]\nsubject = \"spiffe://prod/*\"\nroles = [\"worker\"]\n\
+         [authentication.jwt]\nissuer = \"https://issuer.example\"\naudience = [\"stateway\"]\n\
+         jwks_url = \"https://issuer.example/keys\"\nalgorithms = [\"EdDSA\"]\n"
+    );
+    std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+    let checked = finish(command(folder.path()).args(["config", "check"]), "").exits(0);
+    assert!(!checked.out.contains(&key) && !checked.out.contains("PRIVATE"));
+    std::fs::write(folder.path().join("again.toml"), &checked.out).unwrap();
+    let again = ["config", "check", "again.toml"];
+    let again = finish(command(folder.path()).args(again), "").exits(0);
+    assert_eq!(again.out, checked.out);
+}
+
+#[test]
+fn an_algorithm_that_shares_a_secret_cannot_be_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    for algorithm in ["none", "HS256", "PS256"] {
+        let config = format!(
+            "[authentication.jwt]\nissuer = \"a\"\naudience = [\"b\"]\njwks_file = \"c\"\n\
+             algorithms = [\"{algorithm}\"]\n"
+        );
+        std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+        let answer = finish(command(folder.path()).args(["config", "check"]), "").exits(2);
+        assert!(answer.err.contains(algorithm), "{}", answer.err);
+    }
+}

@@ -1,0 +1,287 @@
+//! Portable executions inside the server: a host, a gateway with the built-in engine beside it, workers
+//! of both, and deaths.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lab::Lab;
+use crate::process::{Running, eventually, free_port};
+
+/// A step that fails once, a sleep, and a step that needs the output of the first.
+const ORDER: &str = "\
+name: order
+steps:
+  - name: pack
+    agent: packer
+    timeout: 1m
+    retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 300ms}
+  - {name: rest, sleep: 400ms, dependsOn: [pack]}
+  - {name: paid, signal: paid, timeout: 10m, dependsOn: [rest]}
+  - {name: ship, agent: packer, timeout: 1m, dependsOn: [paid], input: '${steps.pack.output}'}
+";
+
+/// A step that cannot succeed, after one that has a compensation.
+const SAGA: &str = "\
+name: saga
+failurePolicy: compensate
+steps:
+  - {name: reserve, agent: packer, timeout: 1m}
+  - {name: doom, agent: doom, timeout: 1m, dependsOn: [reserve]}
+compensation:
+  - {step: reserve, agent: packer, action: release, timeout: 1m}
+";
+
+/// The first attempt of `pack` fails; everything else answers its input.
+const PACKER: &str =
+    "if [ \"$STATEWAY_STEP.$STATEWAY_ATTEMPT\" = pack.1 ]; then exit 75; fi; /bin/cat";
+const DOOM: &str = "exit 78";
+
+struct Stage {
+    folder: TempDir,
+    host: Running,
+    gateway: Running,
+    url: String,
+    _workers: Vec<Running>,
+}
+
+fn stateway(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stateway"));
+    command.current_dir(folder).env_clear();
+    command
+}
+
+fn begin_host(folder: &Path) -> Running {
+    let host = Running::begin(stateway(folder).args(["host", "--log", "warn"]));
+    eventually("the host is registered", || {
+        let talked = host.talked();
+        talked
+            .iter()
+            .any(|line| line.contains("is registered"))
+            .then_some(())
+    });
+    host
+}
+
+fn begin_gateway(folder: &Path, port: u16) -> Running {
+    let address = format!("127.0.0.1:{port}");
+    let mut command = stateway(folder);
+    let gateway = Running::begin(command.args(["serve", "--listen", &address, "--log", "warn"]));
+    eventually("the gateway listens", || {
+        let talked = gateway.talked();
+        talked
+            .iter()
+            .any(|line| line.contains("is listening"))
+            .then_some(())
+    });
+    gateway
+}
+
+impl Stage {
+    fn new(lab: &Lab) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (admin, ingress) = lab.api_ports();
+        let config = format!(
+            "[providers.builtin]\nkind = \"builtin\"\n[providers.flows]\nkind = \"restate-host\"\n\
+             admin = {{ url = \"http://127.0.0.1:{admin}\" }}\n\
+             ingress = {{ url = \"http://127.0.0.1:{ingress}\" }}\n\
+             host = {{ listen = \"127.0.0.1:{}\" }}\n",
+            free_port()
+        );
+        std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+        std::fs::write(folder.path().join("order.yaml"), ORDER).unwrap();
+        std::fs::write(folder.path().join("saga.yaml"), SAGA).unwrap();
+        let port = free_port();
+        let host = begin_host(folder.path());
+        let gateway = begin_gateway(folder.path(), port);
+        let url = format!("http://127.0.0.1:{port}");
+        let mut stage = Self {
+            folder,
+            host,
+            gateway,
+            url,
+            _workers: Vec::new(),
+        };
+        stage.run(&["definitions", "apply", "order.yaml", "saga.yaml"]);
+        for provider in ["builtin", "flows"] {
+            for (role, program) in [("packer", PACKER), ("doom", DOOM)] {
+                let mut worker = stage.command(&["worker", "--role", role, "--exec", program]);
+                worker.args(["--provider", provider, "--capacity", "4"]);
+                let running = Running::begin(&mut worker);
+                stage._workers.push(running);
+            }
+        }
+        stage
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = stateway(self.folder.path());
+        command.args(arguments).args(["--server", &self.url]);
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        let (out, err) = (output.stdout, output.stderr);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&err)
+        );
+        String::from_utf8(out).unwrap()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        let out = self.run(&[arguments, &["-o", "json"]].concat());
+        serde_json::from_str(&out).unwrap()
+    }
+
+    #[track_caller]
+    fn start(&self, provider: &str, definition: &str) -> String {
+        let arguments = [
+            "start",
+            definition,
+            "--provider",
+            provider,
+            "--input",
+            "{\"n\":1}",
+        ];
+        let started = self.json(&arguments);
+        let id = started["name"]
+            .as_str()
+            .unwrap()
+            .rsplit('/')
+            .next()
+            .unwrap();
+        format!("{provider}/{id}")
+    }
+
+    #[track_caller]
+    fn until(&self, name: &str, sub_state: &str, reason: Option<&str>) -> Value {
+        eventually(&format!("{name} is {sub_state} {reason:?}"), || {
+            let shown = self.json(&["get", name]);
+            let is = shown["sub_state"] == sub_state && shown["reason"].as_str() == reason;
+            is.then_some(shown)
+        })
+    }
+
+    /// What happened: event, step and attempt, in order.
+    fn trajectory(&self, name: &str) -> Vec<String> {
+        let history = self.json(&["history", name, "--all"]);
+        let events = history["events"].as_array().unwrap().iter();
+        let events = events.map(|event| {
+            let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+            let summary = match text("native_type").as_str() {
+                // The texts that name a worker or a time.
+                "TaskAssigned" | "RetryScheduled" => String::new(),
+                _ => text("summary"),
+            };
+            let (native, step, attempt) = (text("native_type"), text("step"), &event["attempt"]);
+            format!("{native} {step} {attempt} {summary}")
+        });
+        events.collect()
+    }
+}
+
+/// The same definition on both engines: the same events, steps, states and output.
+pub(crate) fn same_trajectory(lab: &mut Lab) {
+    let stage = Stage::new(lab);
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "order"))
+        .collect();
+    for name in &names {
+        stage.until(name, "waiting", Some("AWAITING_INPUT"));
+        stage.run(&["signal", name, "paid", "--input", "true"]);
+    }
+    let ends: Vec<_> = names
+        .iter()
+        .map(|it| stage.until(it, "succeeded", None))
+        .collect();
+    for key in ["native_state", "definition", "revision", "input", "output"] {
+        assert_eq!(ends[0][key], ends[1][key], "{key}");
+    }
+    let steps = |end: &Value| -> Vec<Value> {
+        let steps = end["steps"].as_array().unwrap().iter();
+        let kept = [
+            "name",
+            "sub_state",
+            "native_state",
+            "reason",
+            "mapping_basis",
+            "blocked_by",
+        ];
+        steps
+            .map(|step| kept.iter().map(|key| step[*key].clone()).collect())
+            .collect()
+    };
+    assert_eq!(steps(&ends[0]), steps(&ends[1]));
+    let trajectory = stage.trajectory(&names[0]);
+    assert!(
+        trajectory
+            .iter()
+            .any(|it| it.starts_with("AttemptFailed pack 1")),
+        "{trajectory:#?}"
+    );
+    assert_eq!(trajectory, stage.trajectory(&names[1]));
+    // A failure that is compensated.
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "saga"))
+        .collect();
+    for name in &names {
+        stage.until(name, "failed", Some("ROLLED_BACK"));
+    }
+    assert_eq!(stage.trajectory(&names[0]), stage.trajectory(&names[1]));
+}
+
+/// Host, gateway and server die in turn while an execution is under way; every step is recorded once.
+pub(crate) fn deaths(lab: &mut Lab) {
+    let mut stage = Stage::new(lab);
+    let name = stage.start("flows", "order");
+    stage.until(&name, "waiting", Some("AWAITING_INPUT"));
+    stage.host.kill();
+    // Reads need no host, and a write that finds none waits for it.
+    assert_eq!(
+        stage.json(&["get", &name])["native_state"],
+        "awaiting_signal"
+    );
+    let mut waiting = stage.command(&["signal", &name, "paid", "--request-id", "paid-1"]);
+    let waiting = Running::begin(waiting.args(["--input", "true", "--timeout", "25s"]));
+    stage.host = begin_host(stage.folder.path());
+    stage.until(&name, "succeeded", None);
+    drop(waiting);
+    let second = stage.start("flows", "order");
+    stage.gateway.kill();
+    let port = stage.url.rsplit(':').next().unwrap().parse().unwrap();
+    stage.gateway = begin_gateway(stage.folder.path(), port);
+    stage.until(&second, "waiting", Some("AWAITING_INPUT"));
+    lab.server.kill();
+    lab.restart_server();
+    eventually("the signal is accepted", || {
+        let mut signal = stage.command(&["signal", &second, "paid", "--request-id", "paid-2"]);
+        signal
+            .args(["--input", "true"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+            .then_some(())
+    });
+    stage.until(&second, "succeeded", None);
+    for name in [&name, &second] {
+        let trajectory = stage.trajectory(name);
+        for step in ["pack", "rest", "paid", "ship"] {
+            let wanted = format!("StepCompleted {step} ");
+            let ends = trajectory
+                .iter()
+                .filter(|it| it.starts_with(&wanted))
+                .count();
+            assert_eq!(ends, 1, "{step}: {trajectory:#?}");
+        }
+    }
+}

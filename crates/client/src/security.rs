@@ -1,0 +1,173 @@
+//! How a client connects beyond this machine: whom it trusts, and how it proves who it is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tonic::metadata::AsciiMetadataValue;
+
+use crate::Error;
+
+/// How often a token file is checked for a change.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The longest token that gateways accept.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
+/// Whom a client trusts, and how it proves who it is.
+///
+/// Certificates are read for every new connection and a token file when it changes, so that renewed
+/// files are used without a restart.
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) token: Option<Token>,
+}
+
+impl Security {
+    /// Trusts the authorities in this PEM file instead of those of the system.
+    #[must_use]
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca = Some(file.into());
+        self
+    }
+
+    /// Presents the certificate chain of one PEM file with the private key of another.
+    #[must_use]
+    pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.certificate = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// Sends this token or API key with every call.
+    ///
+    /// # Errors
+    /// A token that no header can carry.
+    pub fn token(mut self, token: &str) -> Result<Self, Error> {
+        let header = header(token).map_err(|why| Error::credentials(format!("the token {why}")))?;
+        self.token = Some(Token::Fixed(header));
+        Ok(self)
+    }
+
+    /// Sends the token or API key in this file with every call.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or without a token that a header can carry.
+    pub fn token_file(mut self, file: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = file.into();
+        let known = read(&path).map_err(|why| {
+            Error::credentials(format!("the token file `{}` {why}", path.display()))
+        })?;
+        let file = TokenFile {
+            path,
+            known: Mutex::new(known),
+        };
+        self.token = Some(Token::File(Arc::new(file)));
+        Ok(self)
+    }
+}
+
+/// A token, which is a secret.
+#[derive(Clone)]
+pub(crate) enum Token {
+    Fixed(AsciiMetadataValue),
+    File(Arc<TokenFile>),
+}
+
+/// A token file and what it contained last.
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    header: AsciiMetadataValue,
+    modified: Option<SystemTime>,
+    checked: Instant,
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(_) => f.write_str("Token"),
+            Self::File(file) => write!(f, "TokenFile({})", file.path.display()),
+        }
+    }
+}
+
+impl Token {
+    /// The value of `authorization`. A file that cannot be read any more keeps its last token, because
+    /// it may just be replaced.
+    pub(crate) fn header(&self) -> AsciiMetadataValue {
+        match self {
+            Self::Fixed(header) => header.clone(),
+            Self::File(file) => file.header(),
+        }
+    }
+}
+
+impl TokenFile {
+    fn header(&self) -> AsciiMetadataValue {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.checked.elapsed() >= CHECK_EVERY {
+            known.checked = Instant::now();
+            if modified(&self.path) != known.modified
+                && let Ok(fresh) = read(&self.path)
+            {
+                *known = fresh;
+            }
+        }
+        known.header.clone()
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
+}
+
+fn read(path: &Path) -> Result<Known, String> {
+    let modified = modified(path);
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    Ok(Known {
+        header: header(&text)?,
+        modified,
+        checked: Instant::now(),
+    })
+}
+
+/// The error never quotes the token.
+fn header(token: &str) -> Result<AsciiMetadataValue, String> {
+    let token = token.trim();
+    if token.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if token.len() > LONGEST_TOKEN {
+        return Err(format!("is longer than {LONGEST_TOKEN} bytes"));
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has blanks or characters that a header cannot have".to_owned());
+    }
+    let header = AsciiMetadataValue::try_from(format!("Bearer {token}"));
+    let mut header = header.map_err(|_| "cannot be sent in a header".to_owned())?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_never_shown() {
+        let security = Security::default().token(" s3cret\n").unwrap();
+        assert_eq!(security.token.as_ref().unwrap().header(), "Bearer s3cret");
+        assert!(!format!("{security:?}").contains("s3cret"));
+        for wrong in ["", " ", "s3cret s3cret", "s3cr\u{e9}t"] {
+            let error = Security::default().token(wrong).unwrap_err();
+            assert_eq!(error.reason(), "INVALID_CREDENTIALS");
+            assert!(!format!("{error:?} {error}").contains("s3cr"), "{error}");
+        }
+    }
+}

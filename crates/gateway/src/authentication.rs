@@ -1,0 +1,364 @@
+//! Who sends a request: exactly one identity, by certificate, token, API key or proxy.
+//!
+//! `stateway-identity` decides; this is the shell around it: files that are read again when they
+//! change, keys that are fetched, and the response to a request without an identity.
+
+mod jwks_store;
+mod key_store;
+mod refusal;
+mod verified_tokens;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use metrics::counter;
+use stateway_identity::certificate::Grant;
+use stateway_identity::{Glob, Identity, Methods, Proof, ProofError, ProxyHeaders, Request, jwt};
+use tokio_util::sync::CancellationToken;
+
+use jwks_store::JwksStore;
+use key_store::KeyStore;
+pub use refusal::AuthenticationError;
+pub(crate) use refusal::Unauthenticated;
+
+pub(crate) const ACTOR: HeaderName = HeaderName::from_static("x-stateway-actor");
+pub(crate) const ROLES: HeaderName = HeaderName::from_static("x-stateway-roles");
+pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-stateway-tenant");
+
+/// The scheme of tokens and API keys, and the one that browsers ask their users for.
+const BEARER: &str = "bearer ";
+const BASIC: &str = "basic ";
+
+/// How callers prove who they are. Without any method the gateway believes the headers of the request,
+/// and listens on loopback only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuthenticationSettings {
+    /// Client certificates, with the roles and tenants of their subjects.
+    pub certificates: Option<Vec<Grant>>,
+    /// JSON Web Tokens.
+    pub jwt: Option<JwtSettings>,
+    /// The file of API keys.
+    pub api_keys: Option<PathBuf>,
+    /// The subjects of certificates whose owners are proxies.
+    pub proxies: Vec<Glob>,
+    /// How often files are checked for a change.
+    pub reload_interval: Duration,
+}
+
+/// Tokens of one issuer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JwtSettings {
+    /// Which tokens are accepted.
+    pub rules: jwt::Rules,
+    /// Where the public keys of the issuer are.
+    pub keys: JwksSource,
+    /// How often keys are fetched again.
+    pub refresh: Duration,
+}
+
+/// Where the public keys of an issuer are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JwksSource {
+    /// In a file that is read again when it changes.
+    File(PathBuf),
+    /// At an address.
+    Url {
+        /// `https`, or `http` on this machine.
+        url: String,
+        /// The authorities to trust instead of those of the system.
+        ca: Option<PathBuf>,
+    },
+}
+
+impl Default for AuthenticationSettings {
+    fn default() -> Self {
+        Self {
+            certificates: None,
+            jwt: None,
+            api_keys: None,
+            proxies: Vec::new(),
+            reload_interval: Duration::from_secs(2),
+        }
+    }
+}
+
+impl AuthenticationSettings {
+    pub(crate) fn methods(&self) -> Methods {
+        Methods {
+            certificates: self.certificates.is_some(),
+            jwt: self.jwt.is_some(),
+            api_keys: self.api_keys.is_some(),
+            proxies: self.proxies.clone(),
+        }
+    }
+
+    /// Whether callers must prove who they are.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.methods().is_any()
+    }
+}
+
+/// Finds out who sends a request.
+#[derive(Debug)]
+pub(crate) struct Authentication {
+    methods: Methods,
+    grants: Vec<Grant>,
+    jwks: Option<JwksStore>,
+    keys: Option<KeyStore>,
+    reload_interval: Duration,
+}
+
+impl Authentication {
+    /// Reads the files for the first time. None if no method is configured.
+    pub(crate) fn load(
+        settings: &AuthenticationSettings,
+        has_client_ca: bool,
+    ) -> Result<Option<Self>, AuthenticationError> {
+        let methods = settings.methods();
+        if !methods.is_any() {
+            return Ok(None);
+        }
+        if !has_client_ca && (methods.certificates || !methods.proxies.is_empty()) {
+            return Err(AuthenticationError::NoClientCa);
+        }
+        let keys = settings.api_keys.as_deref().map(KeyStore::load);
+        let jwks = settings.jwt.as_ref().map(JwksStore::load);
+        Ok(Some(Self {
+            methods,
+            grants: settings.certificates.clone().unwrap_or_default(),
+            keys: keys.transpose()?,
+            jwks: jwks.transpose()?,
+            reload_interval: settings.reload_interval,
+        }))
+    }
+
+    /// Reads files again and again, fetches keys, and writes when API keys were used.
+    pub(crate) async fn keep_current(self: Arc<Self>, stop: CancellationToken) {
+        loop {
+            let is_last = tokio::select! {
+                () = stop.cancelled() => true,
+                () = tokio::time::sleep(self.reload_interval) => false,
+            };
+            let this = self.clone();
+            let files = tokio::task::spawn_blocking(move || {
+                if let Some(keys) = &this.keys {
+                    keys.reload();
+                    keys.write_used(is_last);
+                }
+                if let Some(jwks) = &this.jwks {
+                    jwks.reload_file();
+                }
+            });
+            // Only a process that ends gives up such a task.
+            let _ = files.await;
+            if is_last {
+                return;
+            }
+            if let Some(jwks) = &self.jwks {
+                jwks.fetch_if_due().await;
+            }
+        }
+    }
+
+    /// Who sends a request with these headers, over a connection with this client certificate.
+    pub(crate) async fn identify(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&str>,
+    ) -> Result<Arc<Identity>, Unauthenticated> {
+        let identified = self.proved(headers, certificate).await;
+        let (method, outcome) = match &identified {
+            Ok(identity) => (identity.method.as_str(), "accepted"),
+            Err(refused) => ("none", refused.reason()),
+        };
+        counter!("stateway_authentications_total", "method" => method, "outcome" => outcome)
+            .increment(1);
+        identified
+    }
+
+    async fn proved(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&str>,
+    ) -> Result<Arc<Identity>, Unauthenticated> {
+        let bearer = bearer(headers)?;
+        let request = Request {
+            certificate,
+            bearer: bearer.as_deref(),
+            headers: proxy_headers(headers)?,
+        };
+        let now = Timestamp::now();
+        let identity = match self.methods.choose(request)? {
+            Proof::Certificate(subject) => {
+                stateway_identity::certificate::identity(subject, &self.grants)?
+            }
+            Proof::Proxy(named) => named.identity()?,
+            Proof::ApiKey(key) => {
+                let keys = self.keys.as_ref().ok_or(ProofError::NotConfigured)?;
+                keys.verify(key, now)?
+            }
+            Proof::Jwt(token) => {
+                let jwks = self.jwks.as_ref().ok_or(ProofError::NotConfigured)?;
+                return jwks.verify(token, now).await;
+            }
+        };
+        Ok(Arc::new(identity))
+    }
+
+    /// What a browser is asked for.
+    pub(crate) fn challenge(&self) -> HeaderValue {
+        if self.methods.api_keys {
+            // Browsers ask for a name and a password; the password is the key.
+            HeaderValue::from_static("Basic realm=\"Stateway: API key as password\", Bearer")
+        } else {
+            HeaderValue::from_static("Bearer")
+        }
+    }
+}
+
+/// The token or API key of a request.
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Unauthenticated> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = sent.next() else {
+        return Ok(None);
+    };
+    if sent.next().is_some() {
+        return Err(ProofError::Conflicting.into());
+    }
+    let refused = || Unauthenticated::from(ProofError::NotConfigured);
+    let value = value.to_str().map_err(|_| refused())?;
+    if let Some(token) = after(value, BEARER) {
+        return Ok(Some(token.trim().to_owned()));
+    }
+    // The name beside the key does not count.
+    let pair = after(value, BASIC).and_then(|pair| STANDARD.decode(pair.trim()).ok());
+    let pair = pair.and_then(|pair| String::from_utf8(pair).ok());
+    let key = pair.as_deref().and_then(|pair| pair.split_once(':'));
+    let (_, key) = key.ok_or_else(refused)?;
+    if !key.starts_with(stateway_identity::api_key::PREFIX) {
+        return Err(refused());
+    }
+    Ok(Some(key.to_owned()))
+}
+
+/// What follows a prefix, whatever the case of the prefix.
+fn after<'v>(value: &'v str, prefix: &str) -> Option<&'v str> {
+    let (start, rest) = value.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// The headers that name a caller, if there is any.
+fn proxy_headers(headers: &HeaderMap) -> Result<Option<ProxyHeaders<'_>>, Unauthenticated> {
+    let one = |name: HeaderName| {
+        let mut sent = headers.get_all(name).iter();
+        let value = sent.next();
+        if sent.next().is_some() {
+            return Err(Unauthenticated::from(ProofError::Conflicting));
+        }
+        let text = value.map(HeaderValue::to_str).transpose();
+        text.map_err(|_| stateway_identity::Unfit::Subject.into())
+    };
+    let named = ProxyHeaders {
+        actor: one(ACTOR)?,
+        roles: one(ROLES)?,
+        tenant: one(TENANT)?,
+    };
+    Ok((named != ProxyHeaders::default()).then_some(named))
+}
+
+/// Removes every proof from a request, so that no service and no page sees one.
+pub(crate) fn remove_proofs(headers: &mut HeaderMap) {
+    for name in [AUTHORIZATION, ACTOR, ROLES, TENANT] {
+        headers.remove(name);
+    }
+}
+
+/// Names the caller in the headers, for pages that call the API in the name of their visitor.
+pub(crate) fn name_caller(headers: &mut HeaderMap, identity: &Identity) {
+    let roles = identity.roles.join(",");
+    let named = [
+        (ACTOR, &*identity.subject),
+        (ROLES, roles.as_str()),
+        (TENANT, identity.tenant.as_deref().unwrap_or_default()),
+    ];
+    for (name, value) in named {
+        // The names of an identity are plain.
+        if let (Ok(value), false) = (HeaderValue::from_str(value), value.is_empty()) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_identity::Method;
+
+    use super::*;
+
+    fn headers(lines: &[(HeaderName, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(name.clone(), HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_token_or_key_comes_once_as_bearer_or_as_the_password_of_a_browser() {
+        let sent = |lines: &[&'static str]| {
+            let lines: Vec<_> = lines.iter().map(|line| (AUTHORIZATION, *line)).collect();
+            bearer(&headers(&lines))
+        };
+        assert_eq!(sent(&[]).unwrap(), None);
+        assert_eq!(sent(&["Bearer a.b.c"]).unwrap().as_deref(), Some("a.b.c"));
+        assert_eq!(sent(&["bEARER a.b.c"]).unwrap().as_deref(), Some("a.b.c"));
+        // `ada:stw_1_2`
+        let basic = sent(&["Basic YWRhOnN0d18xXzI="]).unwrap();
+        assert_eq!(basic.as_deref(), Some("stw_1_2"));
+        // `ada:secret`
+        for wrong in [
+            "Basic YWRhOnNlY3JldA==",
+            "Basic ???",
+            "Digest x",
+            "Bearer",
+            "a.b.c",
+        ] {
+            let reason = sent(&[wrong]).unwrap_err().reason();
+            assert_eq!(reason, "CREDENTIALS_NOT_ACCEPTED", "{wrong}");
+        }
+        let twice = sent(&["Bearer a.b.c", "Bearer a.b.c"]).unwrap_err();
+        assert_eq!(twice.reason(), "CREDENTIALS_CONFLICT");
+    }
+
+    #[test]
+    fn headers_that_came_twice_are_a_conflict() {
+        for name in [ACTOR, ROLES, TENANT] {
+            let twice = headers(&[(name.clone(), "ada"), (name, "eve")]);
+            let reason = proxy_headers(&twice).unwrap_err().reason();
+            assert_eq!(reason, "CREDENTIALS_CONFLICT");
+        }
+    }
+
+    #[test]
+    fn no_proof_is_left_behind() {
+        let mut sent = headers(&[
+            (AUTHORIZATION, "Bearer a"),
+            (ACTOR, "eve"),
+            (ROLES, "admin"),
+            (ROLES, "root"),
+            (TENANT, "acme"),
+        ]);
+        remove_proofs(&mut sent);
+        assert!(sent.is_empty(), "{sent:?}");
+        let ada = Identity::new(Method::Jwt, "ada", ["ops", "dev"], None).unwrap();
+        name_caller(&mut sent, &ada);
+        assert_eq!(sent, headers(&[(ACTOR, "ada"), (ROLES, "ops,dev")]));
+    }
+}

@@ -1,0 +1,174 @@
+//! The file of API keys, read again when it changes, and when each key was used.
+//!
+//! `stateway keys` writes the file. The gateway writes only a second file beside it with the times of
+//! use, so that neither overwrites what the other has written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use stateway_identity::Identity;
+use stateway_identity::api_key::{KeyError, KeyFile, MOST_BYTES};
+
+use super::AuthenticationError;
+
+/// The shortest time between two writes of the times of use.
+const WRITE_EVERY: Duration = Duration::from_secs(10);
+
+/// The file with the times of use has the name of the key file and this.
+const USED: &str = ".used";
+
+#[derive(Debug)]
+pub(super) struct KeyStore {
+    path: PathBuf,
+    current: RwLock<Current>,
+    used: Mutex<Used>,
+    reported: Mutex<Option<AuthenticationError>>,
+}
+
+#[derive(Debug)]
+struct Current {
+    contents: Vec<u8>,
+    file: KeyFile,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    times: BTreeMap<String, Timestamp>,
+    is_written: bool,
+    written: Option<Instant>,
+}
+
+impl KeyStore {
+    pub(super) fn load(path: &Path) -> Result<Self, AuthenticationError> {
+        let contents = read(path)?;
+        let file = parse(path, &contents)?;
+        Ok(Self {
+            path: path.to_owned(),
+            current: RwLock::new(Current { contents, file }),
+            used: Mutex::new(Used {
+                times: times(&used_path(path)),
+                is_written: true,
+                written: None,
+            }),
+            reported: Mutex::default(),
+        })
+    }
+
+    /// Whose key this is.
+    pub(super) fn verify(&self, key: &str, now: Timestamp) -> Result<Identity, KeyError> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let (stored, identity) = current.file.verify(key, now)?;
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        match used.times.get_mut(&stored.id) {
+            Some(time) => *time = now.max(*time),
+            None => drop(used.times.insert(stored.id.clone(), now)),
+        }
+        used.is_written = false;
+        Ok(identity)
+    }
+
+    /// Reads the file again. One that cannot be used keeps the old keys, and is reported once.
+    pub(super) fn reload(&self) {
+        let fresh = read(&self.path).and_then(|contents| {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.contents == contents {
+                return Ok(None);
+            }
+            let file = parse(&self.path, &contents)?;
+            Ok(Some(Current { contents, file }))
+        });
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        match fresh {
+            Ok(fresh) => {
+                *reported = None;
+                if let Some(fresh) = fresh {
+                    let keys = fresh.file.keys().len();
+                    *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+                    tracing::info!(keys, "API keys reloaded");
+                }
+            }
+            Err(error) => {
+                if reported.as_ref() != Some(&error) {
+                    tracing::error!("API keys not reloaded, the old ones stay in use: {error}");
+                    *reported = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Writes when keys were used, if that has changed and was not written a moment ago.
+    pub(super) fn write_used(&self, is_last: bool) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = used.written.is_some_and(|at| at.elapsed() < WRITE_EVERY);
+        if used.is_written || (is_recent && !is_last) {
+            return;
+        }
+        let path = used_path(&self.path);
+        // Another gateway with the same file may have seen a key later.
+        for (id, time) in times(&path) {
+            if let Some(known) = used.times.get_mut(&id) {
+                *known = time.max(*known);
+            } else {
+                used.times.insert(id, time);
+            }
+        }
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let is_known = |id: &String| current.file.keys().iter().any(|key| key.id == *id);
+        used.times.retain(|id, _| is_known(id));
+        drop(current);
+        let text = serde_json::to_vec(&used.times).unwrap_or_default();
+        used.written = Some(Instant::now());
+        used.is_written = true;
+        drop(used);
+        let new = beside(&path, ".new");
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+        if let Err(error) = written {
+            let file = path.display();
+            tracing::warn!("the times of use of API keys cannot be written to {file}: {error}");
+        }
+    }
+}
+
+/// The file with the times of use, beside the file of keys.
+fn used_path(path: &Path) -> PathBuf {
+    beside(path, USED)
+}
+
+/// A file whose name is that of another file and this.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Times that cannot be read are not worth a refusal.
+fn times(path: &Path) -> BTreeMap<String, Timestamp> {
+    let text = std::fs::read(path).ok();
+    let times = text.and_then(|text| serde_json::from_slice(&text).ok());
+    times.unwrap_or_default()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, AuthenticationError> {
+    let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
+    let wrong = |why: String| wrong(path, why);
+    let metadata = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    if metadata.len() > most {
+        return Err(wrong(format!("it is larger than {MOST_BYTES} bytes")));
+    }
+    std::fs::read(path).map_err(|error| wrong(error.to_string()))
+}
+
+fn parse(path: &Path, contents: &[u8]) -> Result<KeyFile, AuthenticationError> {
+    KeyFile::parse(contents).map_err(|error| wrong(path, error.to_string()))
+}
+
+fn wrong(path: &Path, why: String) -> AuthenticationError {
+    AuthenticationError::File {
+        key: "api_keys.file",
+        file: path.to_owned(),
+        why,
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a request has no identity, and why a file of the authentication cannot be used.
+
+use std::path::PathBuf;
+
+use stateway_identity::api_key::KeyError;
+use stateway_identity::jwt::JwtError;
+use stateway_identity::{ProofError, Unfit};
+use thiserror::Error;
+use tonic::{Code, Status};
+
+use crate::status::Refusal;
+
+/// Settings of the authentication that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AuthenticationError {
+    /// Certificates need authorities.
+    #[error(
+        "`authentication.certificates` and `authentication.proxy` need `server.tls.client_ca`, which \
+         is not configured"
+    )]
+    NoClientCa,
+    /// A file that cannot be used.
+    #[error("`authentication.{key}` ({}) cannot be used: {why}", file.display())]
+    File {
+        /// The key in the configuration.
+        key: &'static str,
+        /// Which file.
+        file: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// An address that cannot be used.
+    #[error("`authentication.jwt.jwks_url` cannot be used: {0}")]
+    Url(String),
+}
+
+/// Why a request has no identity. Never quotes a proof.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum Unauthenticated {
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    #[error(transparent)]
+    Jwt(#[from] JwtError),
+    #[error(transparent)]
+    ApiKey(#[from] KeyError),
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    #[error("the client certificate is not accepted any more")]
+    Certificate,
+    #[error("the keys of the issuer of tokens are not available")]
+    NoKeys,
+}
+
+impl Unauthenticated {
+    /// The reason in errors and metrics.
+    pub(crate) const fn reason(&self) -> &'static str {
+        match self {
+            Self::Proof(error) => error.reason(),
+            Self::Jwt(error) => error.reason(),
+            Self::ApiKey(error) => error.reason(),
+            Self::Unfit(_) => "IDENTITY_INVALID",
+            Self::Certificate => "CERTIFICATE_NOT_ACCEPTED",
+            Self::NoKeys => "TOKEN_KEYS_UNAVAILABLE",
+        }
+    }
+
+    /// What the caller can do about it.
+    pub(crate) const fn hint(&self) -> &'static str {
+        match self {
+            Self::Proof(ProofError::Missing) => {
+                "Send a token or an API key (command line: --token-file FILE or STATEWAY_TOKEN), or \
+                 connect with a client certificate (--tls-cert, --tls-key)."
+            }
+            Self::Proof(ProofError::Conflicting) => {
+                "Send one proof: a certificate, a token, an API key, or the headers of a proxy."
+            }
+            Self::Proof(ProofError::NotAProxy) => {
+                "Do not send these headers (command line: --as and --role). The name and the roles \
+                 come from the certificate, the token or the API key."
+            }
+            Self::Proof(ProofError::Unnamed) => {
+                "The proxy must set x-stateway-actor, or pass on the token of the caller."
+            }
+            Self::Proof(ProofError::NotConfigured) => {
+                "Use a kind of credential that the section [authentication] of the gateway configures."
+            }
+            Self::Jwt(JwtError::Expired) | Self::ApiKey(KeyError::Expired) => {
+                "Get a new one from whoever issued it."
+            }
+            Self::Jwt(_) => "Use a token of the configured issuer for the configured audience.",
+            Self::ApiKey(_) => "Create a key with `stateway keys create`.",
+            Self::Unfit(_) => "Change the name at the place that issues it.",
+            Self::Certificate => "Connect again with a certificate that is valid.",
+            Self::NoKeys => "Try again later. The log of the gateway says why.",
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let code = match self {
+            Self::NoKeys => Code::Unavailable,
+            _ => Code::Unauthenticated,
+        };
+        let refusal = Refusal::new(code, self.reason(), self.to_string());
+        refusal.hint(self.hint()).into()
+    }
+}

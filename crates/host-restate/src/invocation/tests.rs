@@ -1,0 +1,202 @@
+use serde_json::{Value as Json, json};
+use stateway_hosted::message::{ObjectRequest, StartWork, VERSION, Work};
+
+use super::*;
+use crate::protocol::{StateEntry, Void};
+
+const NOW: i64 = 1_800_000_000_000;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap()
+}
+
+fn start() -> Vec<u8> {
+    let request = ObjectRequest {
+        v: VERSION,
+        id: "r1".into(),
+        at: at(NOW),
+        body: Some("b1".into()),
+        work: Work::Start(Box::new(StartWork {
+            definition: "nap".into(),
+            source: "name: nap\nsteps: [{name: nap, sleep: 5s}]".into(),
+            labels: Default::default(),
+            not_before: None,
+            input: std::sync::Arc::new(json!(null)),
+            by: "ada".into(),
+        })),
+        claim: None,
+    };
+    serde_json::to_vec(&request).unwrap()
+}
+
+/// What Restate sends.
+struct Sent {
+    input: Vec<u8>,
+    state: Vec<(Bytes, Bytes)>,
+    partial: bool,
+    /// The commands and notifications after the input.
+    journal: Vec<Frame>,
+}
+
+impl Sent {
+    fn new(input: Vec<u8>) -> Self {
+        Self {
+            input,
+            state: Vec::new(),
+            partial: false,
+            journal: Vec::new(),
+        }
+    }
+
+    fn answer(&self, handler: Handler, now: i64) -> Vec<Frame> {
+        let start = Start {
+            known_entries: u32::try_from(1 + self.journal.len()).unwrap(),
+            key: "e1".to_owned(),
+            partial_state: self.partial,
+            state_map: self
+                .state
+                .iter()
+                .map(|(key, value)| StateEntry {
+                    key: key.clone(),
+                    value: value.clone(),
+                })
+                .collect(),
+            ..Start::default()
+        };
+        let input = Input {
+            value: Some(Value {
+                content: self.input.clone().into(),
+            }),
+        };
+        let mut body = BytesMut::new();
+        Frame::of(START, &start).write(&mut body);
+        Frame::of(INPUT, &input).write(&mut body);
+        self.journal.iter().for_each(|frame| frame.write(&mut body));
+        let answer = respond(handler, body.freeze(), at(now), &Plans::default());
+        frames(answer).unwrap()
+    }
+}
+
+fn types(frames: &[Frame]) -> Vec<u16> {
+    frames.iter().map(|frame| frame.ty).collect()
+}
+
+/// The values that the commands set.
+fn values(frames: &[Frame]) -> Vec<(Bytes, Bytes)> {
+    let sets = frames.iter().filter(|frame| frame.ty == SET_STATE);
+    let sets = sets.map(|frame| SetState::decode(frame.body.clone()).unwrap());
+    sets.map(|set| (set.key, set.value.unwrap().content))
+        .collect()
+}
+
+fn output(frames: &[Frame]) -> Json {
+    let output = frames.iter().find(|frame| frame.ty == OUTPUT).unwrap();
+    let output = Output::decode(output.body.clone()).unwrap();
+    serde_json::from_slice(&output.value.unwrap().content).unwrap()
+}
+
+#[test]
+fn a_start_writes_everything_arms_one_alarm_and_answers() {
+    let answer = Sent::new(start()).answer(Handler::Command, NOW);
+    let keys: Vec<_> = values(&answer).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["d", "e/0000000001", "i", "v", "x"].map(Bytes::from));
+    let rest = types(&answer)[keys.len()..].to_vec();
+    assert_eq!(rest, [ONE_WAY_CALL, OUTPUT, END]);
+    let call = answer
+        .iter()
+        .find(|frame| frame.ty == ONE_WAY_CALL)
+        .unwrap();
+    let call = OneWayCall::decode(call.body.clone()).unwrap();
+    assert_eq!(call.invoke_time, 1_800_000_005_000);
+    assert_eq!((&*call.key, &*call.handler_name), ("e1", "alarm"));
+    assert!(output(&answer)["done"]["seen"]["view"].is_object());
+}
+
+#[test]
+fn commands_that_restate_has_are_not_sent_again() {
+    let mut sent = Sent::new(start());
+    let whole = sent.answer(Handler::Command, NOW);
+    // The end is not part of the journal.
+    for stored in 0..whole.len() - 1 {
+        sent.journal = whole[..stored].to_vec();
+        let rest = sent.answer(Handler::Command, NOW + 60_000);
+        assert_eq!(rest, whole[stored..], "with {stored} commands stored");
+    }
+}
+
+#[test]
+fn a_journal_of_other_commands_is_refused() {
+    let mut sent = Sent::new(start());
+    sent.journal = vec![Frame::of(SET_STATE, &SetState::new("x", b"other".to_vec()))];
+    let answer = sent.answer(Handler::Command, NOW);
+    assert_eq!(types(&answer), [ERROR]);
+    let failure = Failure::decode(answer[0].body.clone()).unwrap();
+    assert_eq!(failure.code, JOURNAL_MISMATCH);
+}
+
+#[test]
+fn an_alarm_keeps_its_time_when_it_runs_again() {
+    let stored = values(&Sent::new(start()).answer(Handler::Command, NOW));
+    let mut alarm = Sent::new(b"1800000005000".to_vec());
+    alarm.state = stored;
+    let first = alarm.answer(Handler::Alarm, NOW + 5_003);
+    assert_eq!(values(&first)[0], ("a".into(), "1800000005003".into()));
+    assert_eq!(output(&first)["done"]["seen"]["view"]["state"], "completed");
+    // The host dies after the first command; another one runs the alarm a minute later.
+    alarm.journal = first[..1].to_vec();
+    let again = alarm.answer(Handler::Alarm, NOW + 65_000);
+    assert_eq!(again, first[1..]);
+}
+
+#[test]
+fn a_value_that_was_not_sent_is_requested_and_awaited() {
+    let stored = values(&Sent::new(start()).answer(Handler::Command, NOW));
+    let mut sent = Sent::new(b"1800000005000".to_vec());
+    sent.partial = true;
+    let mut commands = Vec::new();
+    // First the state, then the definition, because the plan is not in memory.
+    for key in ["x", "d"] {
+        let answer = sent.answer(Handler::Alarm, NOW + 5_000);
+        assert_eq!(types(&answer), [GET_LAZY_STATE, SUSPENSION]);
+        let request = GetLazyState::decode(answer[0].body.clone()).unwrap();
+        assert_eq!(request.key, key);
+        let id = request.result_completion_id;
+        let suspended = Suspension::decode(answer[1].body.clone()).unwrap();
+        assert_eq!(suspended.waiting_completions, [id]);
+        // Asked again before the value is there, the host waits and requests nothing.
+        sent.journal.push(answer[0].clone());
+        assert_eq!(
+            types(&sent.answer(Handler::Alarm, NOW + 5_000)),
+            [SUSPENSION]
+        );
+        let value = stored.iter().find(|(name, _)| name == key).unwrap();
+        let completion = GetLazyStateCompletion {
+            completion_id: id,
+            void: None::<Void>,
+            value: Some(Value {
+                content: value.1.clone(),
+            }),
+        };
+        sent.journal
+            .push(Frame::of(GET_LAZY_STATE_COMPLETION, &completion));
+        commands = sent.answer(Handler::Alarm, NOW + 5_000);
+    }
+    assert_eq!(
+        output(&commands)["done"]["seen"]["view"]["state"],
+        "completed"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_answered() {
+    let nonsense = Sent::new(b"{".to_vec()).answer(Handler::Command, NOW);
+    assert_eq!(types(&nonsense), [OUTPUT, END]);
+    assert_eq!(output(&nonsense)["refused"]["reason"], "INVALID_REQUEST");
+    let answer = respond(
+        Handler::Command,
+        Bytes::from("x"),
+        at(NOW),
+        &Plans::default(),
+    );
+    assert_eq!(types(&frames(answer).unwrap()), [ERROR]);
+}

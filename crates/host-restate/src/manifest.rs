@@ -1,0 +1,70 @@
+//! The description of the endpoint that Restate asks for when a deployment is registered.
+
+use serde_json::{Value, json};
+
+use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT};
+
+use crate::protocol::VERSIONS;
+
+/// The version of the manifest in the path of a deployment. A build with another manifest is another
+/// deployment; a build with the same manifest takes over the invocations of the one before.
+const MANIFEST: u32 = 1;
+
+/// An invocation is retried at this interval while no endpoint answers.
+const MAX_RETRY_MILLIS: u64 = 5_000;
+/// So many attempts that an invocation is not paused while endpoints are away: about two months.
+const MAX_ATTEMPTS: u64 = 1_000_000;
+
+/// The path under which a deployment is registered, after the address of the endpoint. The endpoint
+/// answers under every path.
+#[must_use]
+pub fn deployment_path() -> String {
+    format!("stateway-{MANIFEST}")
+}
+
+/// The manifest, in the form of this version of Restate's discovery.
+pub(crate) fn manifest(discovery: u32) -> Value {
+    let services = [
+        (EXECUTION_OBJECT, &["command", "alarm"][..]),
+        (DEFINITION_OBJECT, &["command"][..]),
+    ];
+    let services: Vec<_> = services
+        .iter()
+        .map(|(name, handlers)| service(name, handlers, discovery))
+        .collect();
+    json!({
+        "protocolMode": "REQUEST_RESPONSE",
+        "minProtocolVersion": VERSIONS.start(),
+        "maxProtocolVersion": VERSIONS.end(),
+        "services": services,
+    })
+}
+
+fn service(name: &str, handlers: &[&str], discovery: u32) -> Value {
+    let handlers: Vec<_> = handlers
+        .iter()
+        .map(|handler| {
+            json!({
+                "name": handler,
+                "ty": "EXCLUSIVE",
+                "input": {"required": true, "contentType": "*/*"},
+                "output": {"contentType": "application/json"},
+            })
+        })
+        .collect();
+    let mut service = json!({"name": name, "ty": "VIRTUAL_OBJECT", "handlers": handlers});
+    // Older forms do not have these fields.
+    if discovery >= 3 {
+        // The events are the record; an invocation leaves none of its own.
+        service["journalRetention"] = 0.into();
+        service["idempotencyRetention"] = 0.into();
+    }
+    if discovery >= 4 {
+        service["retryPolicyInitialInterval"] = 50.into();
+        service["retryPolicyExponentiationFactor"] = 2.0.into();
+        service["retryPolicyMaxInterval"] = MAX_RETRY_MILLIS.into();
+        service["retryPolicyMaxAttempts"] = MAX_ATTEMPTS.into();
+        service["retryPolicyOnMaxAttempts"] = "PAUSE".into();
+    }
+    service
+}

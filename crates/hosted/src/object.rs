@@ -1,0 +1,173 @@
+//! The object of one execution, as a pure function.
+//!
+//! [`handle`] gets a request and a function that reads stored values. It returns the writes, the time of
+//! the next alarm and the answer, or the key of a value that it needs and that is not there yet.
+
+mod kept;
+mod turn;
+
+use stateway_machine::MAX_COMMAND_BYTES;
+use stateway_model::ErrorKind;
+
+use crate::Plans;
+use crate::message::{ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
+use kept::Kept;
+use turn::Execution;
+
+/// The state and what the object remembers.
+pub const STATE: &str = "x";
+/// The source of the definition.
+pub const DEFINITION: &str = "d";
+/// The stored view.
+pub const VIEW: &str = "v";
+/// The input.
+pub const INPUT: &str = "i";
+/// The output.
+pub const OUTPUT: &str = "o";
+/// The prefix of the keys of events.
+pub const EVENTS: &str = "e/";
+
+/// The longest value that is written. Restate refuses messages of 32 MiB for ever, so a value stays well
+/// below that.
+pub const MAX_VALUE_BYTES: usize = 12 * 1024 * 1024;
+/// The longest request: a command, its labels and a definition.
+pub const MAX_REQUEST_BYTES: usize = MAX_COMMAND_BYTES + 1024 * 1024;
+
+/// The key of the events of one command, by the sequence of the first one. Keys sort like their events.
+#[must_use]
+pub fn events_key(sequence: u64) -> String {
+    format!("{EVENTS}{sequence:010}")
+}
+
+/// One write to the stored values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Sets a key.
+    Set {
+        /// The key.
+        key: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Removes every key.
+    ClearAll,
+}
+
+/// What an object does about a request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// The writes, in order.
+    pub writes: Vec<Write>,
+    /// When the alarm is to fire, unless one is armed that fires earlier: the request [`alarm`] is sent
+    /// to the object at that time.
+    pub alarm: Option<jiff::Timestamp>,
+    /// The answer, as JSON.
+    pub answer: Vec<u8>,
+}
+
+/// A value that is needed and that the engine has not delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing(pub String);
+
+/// Reads a stored value: `None` when there is none.
+pub type Read<'r> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, Missing> + 'r;
+
+/// The request that an alarm sends, for the time for which it was armed and the time at which it fires.
+#[must_use]
+pub fn alarm(armed: jiff::Timestamp, now: jiff::Timestamp) -> ObjectRequest {
+    ObjectRequest {
+        v: VERSION,
+        id: "timer".into(),
+        at: now,
+        body: None,
+        work: Work::Alarm { armed },
+        claim: None,
+    }
+}
+
+/// Carries out a request.
+///
+/// # Errors
+/// The key of a value that is needed first. Nothing was decided.
+pub fn handle(
+    object: &str,
+    request: &[u8],
+    read: &mut Read<'_>,
+    plans: &Plans,
+) -> Result<Turn, Missing> {
+    let request = match decode(request) {
+        Ok(request) => request,
+        Err(refusal) => return Ok(refused(refusal)),
+    };
+    let stored = read(STATE)?;
+    let turn = match (stored, request.work.clone()) {
+        (None, Work::Start(start)) => Execution::start(object, &request, *start, plans)
+            .and_then(|execution| execution.finish(&request)),
+        (None, _) => Err(Refusal::new(
+            ErrorKind::NotFound,
+            "EXECUTION_NOT_FOUND",
+            format!("there is no execution `{object}`"),
+        )),
+        (Some(stored), work) => match Kept::decode(&stored) {
+            Err(why) => Err(damaged(&why)),
+            Ok((kept, snapshot)) => {
+                let plan = match kept.plan(snapshot, plans, read)? {
+                    Ok(plan) => plan,
+                    Err(why) => return Ok(refused(damaged(&why))),
+                };
+                Execution::load(kept, plan, snapshot)
+                    .map_err(|why| damaged(&why))
+                    .and_then(|mut execution| {
+                        execution.work(&request, work, plans)?;
+                        execution.finish(&request)
+                    })
+            }
+        },
+    };
+    Ok(turn.unwrap_or_else(refused))
+}
+
+fn decode(request: &[u8]) -> Result<ObjectRequest, Refusal> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        v: u32,
+    }
+    if request.len() > MAX_REQUEST_BYTES {
+        let message = format!(
+            "a request has {} bytes, more than {MAX_REQUEST_BYTES}",
+            request.len()
+        );
+        return Err(Refusal::new(
+            ErrorKind::InvalidArgument,
+            "REQUEST_TOO_LARGE",
+            message,
+        ));
+    }
+    let version = serde_json::from_slice::<Versioned>(request).ok();
+    if let Some(Versioned { v }) = version.filter(|it| it.v != VERSION) {
+        let message = format!("request version {v} is unknown; this host reads version {VERSION}");
+        let refusal = Refusal::new(ErrorKind::FailedPrecondition, "HOST_VERSION", message);
+        return Err(refusal.hint("Upgrade the older of gateway and host."));
+    }
+    serde_json::from_slice(request).map_err(|error| {
+        let message = format!("not a request: {error}");
+        Refusal::new(ErrorKind::InvalidArgument, "INVALID_REQUEST", message)
+    })
+}
+
+fn damaged(why: &str) -> Refusal {
+    let message = format!("the stored state of the execution cannot be read: {why}");
+    Refusal::new(ErrorKind::DataLoss, "STATE_UNREADABLE", message)
+        .hint("Nothing was changed. A host of another version may be able to read it.")
+}
+
+fn refused(refusal: Refusal) -> Turn {
+    Turn {
+        answer: encode(&ObjectAnswer::Refused(refusal)),
+        ..Turn::default()
+    }
+}
+
+fn encode(answer: &ObjectAnswer) -> Vec<u8> {
+    serde_json::to_vec(answer).expect("an answer has only text keys, so it is always JSON")
+}

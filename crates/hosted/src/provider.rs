@@ -1,0 +1,379 @@
+//! A provider over an engine that hosts the objects of this crate.
+//!
+//! Reads are queries on the stored values, so they work while no host runs. Every write is one request to
+//! an object: its id and the digest of its body make it idempotent, and the object remembers it.
+
+mod capability;
+mod definitions;
+mod history;
+mod port;
+mod request;
+mod token;
+mod workers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use stateway_machine::{CancelMode as Ending, Data, Verb as Command};
+use stateway_model::{ErrorKind, ExecutionId};
+use stateway_provider_api::adapter::cursor::{self, LIST};
+use stateway_provider_api::adapter::page_size;
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, CompensationChoice, Description, Error, Health, HistoryPage,
+    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
+    Provider, PurgeRequest, Result, ResumeRequest, RetryNowRequest, SignalRequest, StartRequest,
+    Table, Verb, View, Workers,
+};
+
+use crate::message::{Done, ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
+use crate::object::{INPUT, OUTPUT, VIEW};
+use crate::observation;
+pub use capability::CAPABILITIES;
+pub use port::{HostPort, ObjectKind, StoredValue, ViewQuery};
+use request::{Body, data};
+use workers::Dispatch;
+
+/// The most rows of a page, whatever is asked for.
+const MAX_PAGE: u32 = 1_000;
+
+/// The time, for requests. A function, so that tests can move it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A provider of portable executions on an engine that hosts them.
+pub struct HostedProvider<P> {
+    host: Arc<Host<P>>,
+    description: Arc<Description>,
+    dispatch: Dispatch<P>,
+}
+
+/// The objects of the engine, and the time for requests to them.
+pub(crate) struct Host<P> {
+    port: P,
+    clock: Clock,
+}
+
+impl<P: HostPort> HostedProvider<P> {
+    /// A provider on this engine. Nothing is asked of the engine yet.
+    #[must_use]
+    pub fn new(port: P, table: Arc<Table>) -> Self {
+        Self::with_clock(port, table, Arc::new(Timestamp::now))
+    }
+
+    /// The same with another clock. For tests.
+    #[must_use]
+    pub fn with_clock(port: P, table: Arc<Table>, clock: Clock) -> Self {
+        let host = Arc::new(Host { port, clock });
+        Self {
+            dispatch: Dispatch::new(Arc::clone(&host)),
+            description: Description::fixed(CAPABILITIES, table),
+            host,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.host.now()
+    }
+
+    /// Sends a request to the object of an execution. What it says about tasks goes to the workers.
+    async fn send(
+        &self,
+        call: &Call,
+        verb: Verb,
+        id: &ExecutionId,
+        request: &ObjectRequest,
+    ) -> Result<Done> {
+        let done = self.host.send(call, verb, id.as_str(), request).await?;
+        self.dispatch.learn(&done);
+        Ok(done)
+    }
+
+    /// Sends a command of a person or a service, and shows what became of the execution.
+    async fn steer(
+        &self,
+        call: &Call,
+        (verb, id): (Verb, &ExecutionId),
+        (body, command): (Body, Command),
+    ) -> Result<Observation> {
+        let request = ObjectRequest {
+            v: VERSION,
+            id: Arc::clone(&body.id),
+            at: self.now(),
+            body: Some(body.digest),
+            work: Work::Verb(Box::new(command)),
+            claim: None,
+        };
+        let done = self.send(call, verb, id, &request).await?;
+        Ok(observation(&done.seen.view, View::Basic))
+    }
+
+    /// The stored views of executions, by id.
+    async fn views(
+        &self,
+        call: &Call,
+        verb: Verb,
+        ids: &[ExecutionId],
+    ) -> Result<HashMap<String, StoredView>> {
+        let keys: Vec<_> = ids.iter().map(ExecutionId::as_str).collect();
+        let object = (ObjectKind::Execution, &keys[..]);
+        let found = self.host.port.values(call, verb, object, VIEW).await?;
+        found
+            .into_iter()
+            .map(|found| Ok((found.object, stored(verb, &found.value)?)))
+            .collect()
+    }
+
+    async fn view(&self, call: &Call, verb: Verb, id: &ExecutionId) -> Result<StoredView> {
+        let mut found = self.views(call, verb, std::slice::from_ref(id)).await?;
+        found
+            .remove(id.as_str())
+            .ok_or_else(|| Error::not_found(verb, id).by_engine())
+    }
+
+    async fn payload(&self, call: &Call, id: &ExecutionId, key: &str) -> Result<Option<Data>> {
+        let object = (ObjectKind::Execution, &[id.as_str()][..]);
+        let found = self.host.port.values(call, Verb::Get, object, key).await?;
+        let Some(found) = found.first() else {
+            return Ok(None);
+        };
+        let value = serde_json::from_slice(&found.value);
+        value
+            .map(Some)
+            .map_err(|error| unreadable(Verb::Get, &error))
+    }
+}
+
+impl<P: HostPort> Host<P> {
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Sends a request to the object of an execution.
+    pub(crate) async fn send(
+        &self,
+        call: &Call,
+        verb: Verb,
+        id: &str,
+        request: &ObjectRequest,
+    ) -> Result<Done> {
+        let request = serde_json::to_vec(request)
+            .map_err(|error| Error::new(ErrorKind::Internal, verb, error.to_string()))?;
+        let answer = self
+            .port
+            .send(call, verb, (ObjectKind::Execution, id), request)
+            .await?;
+        match serde_json::from_slice(&answer) {
+            Ok(ObjectAnswer::Done(done)) => Ok(*done),
+            Ok(ObjectAnswer::Refused(refusal)) => Err(refused(verb, refusal)),
+            Err(error) => Err(unreadable(verb, &error)),
+        }
+    }
+}
+
+/// Where a list continues: after this execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListPosition {
+    created: i64,
+    id: String,
+}
+
+#[async_trait]
+impl<P: HostPort> Provider for HostedProvider<P> {
+    fn describe(&self) -> Arc<Description> {
+        Arc::clone(&self.description)
+    }
+
+    async fn health(&self, call: &Call) -> Result<Health> {
+        self.host.port.health(call).await
+    }
+
+    async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
+        let (id, start) = self.start_request(call, request).await?;
+        let done = self.send(call, Verb::Start, &id, &start).await?;
+        Ok(observation(&done.seen.view, View::Basic))
+    }
+
+    async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
+        let mut seen = self.view(call, Verb::Get, id).await?.view;
+        if view == View::Full {
+            seen.input = self.payload(call, id, INPUT).await?.unwrap_or_default();
+            seen.output = self.payload(call, id, OUTPUT).await?;
+        }
+        Ok(observation(&seen, view))
+    }
+
+    async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
+        match self.views(call, Verb::Observe, ids).await {
+            Ok(found) => {
+                let answer = |id: &ExecutionId| match found.get(id.as_str()) {
+                    Some(seen) => Ok(observation(&seen.view, View::Basic)),
+                    None => Err(Error::not_found(Verb::Observe, id).by_engine()),
+                };
+                ids.iter().map(answer).collect()
+            }
+            Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
+        let before: Option<ListPosition> =
+            cursor::read(LIST, request.cursor.as_deref(), Verb::List)?;
+        let limit = page_size(request.page_size, MAX_PAGE, Verb::List)? as usize;
+        let wanted = request.hints.definition.as_ref();
+        let query = ViewQuery {
+            before: before.map(|at| (at.created, at.id)),
+            limit,
+            open_only: false,
+            definition: wanted
+                .and_then(|wanted| wanted.portable_id())
+                .map(Into::into),
+        };
+        // A pattern that no portable definition fits admits nothing here.
+        if wanted.is_some() && query.definition.is_none() {
+            return Ok(ListPage::default());
+        }
+        let found = self.host.port.views(call, Verb::List, &query).await?;
+        let is_full = found.len() >= limit;
+        let mut seen = Vec::with_capacity(found.len());
+        for found in found {
+            seen.push(stored(Verb::List, &found.value)?);
+        }
+        let last = seen.last().filter(|_| is_full).map(|last| ListPosition {
+            created: last.n,
+            id: last.view.id.to_string(),
+        });
+        let shown = seen.iter();
+        Ok(ListPage {
+            observations: shown
+                .map(|seen| observation(&seen.view, View::Basic))
+                .collect(),
+            next: last.map(|last| cursor::write(LIST, &last)),
+        })
+    }
+
+    async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
+        self.history_page(call, &request).await
+    }
+
+    async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
+        let body = Body::of(call, Verb::Signal, &request.request_id)
+            .text(request.id.as_str())
+            .text(&request.signal)
+            .payload(request.payload.as_ref())
+            .finish();
+        let signal = Command::SendSignal {
+            name: request.signal.into(),
+            id: Arc::clone(&body.id),
+            payload: data(Verb::Signal, "signal's body", request.payload.as_ref())?,
+            by: Arc::clone(&call.actor),
+        };
+        self.steer(call, (Verb::Signal, &request.id), (body, signal))
+            .await
+    }
+
+    async fn cancel(&self, call: &Call, request: CancelRequest) -> Result<Observation> {
+        let verb = request.verb();
+        let mode = match (request.mode, request.compensation) {
+            (CancelMode::Kill, _) => Ending::Kill,
+            (CancelMode::Graceful, CompensationChoice::AsDefined) => Ending::Policy,
+            (CancelMode::Graceful, CompensationChoice::Compensate) => Ending::Compensate,
+            (CancelMode::Graceful, CompensationChoice::Skip) => Ending::Stop,
+        };
+        let body = Body::of(call, verb, &request.request_id)
+            .text(request.id.as_str())
+            .text(&request.comment)
+            .text(mode.as_str())
+            .finish();
+        let cancel = Command::Cancel {
+            mode,
+            by: Arc::clone(&call.actor),
+            comment: request.comment.into(),
+        };
+        self.steer(call, (verb, &request.id), (body, cancel)).await
+    }
+
+    async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
+        let body = Body::of(call, Verb::Pause, &request.request_id)
+            .text(request.id.as_str())
+            .text(&request.comment)
+            .finish();
+        let pause = Command::Pause {
+            by: Arc::clone(&call.actor),
+            comment: request.comment.into(),
+        };
+        self.steer(call, (Verb::Pause, &request.id), (body, pause))
+            .await
+    }
+
+    async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
+        let body = Body::of(call, Verb::Resume, &request.request_id)
+            .text(request.id.as_str())
+            .finish();
+        let by = Arc::clone(&call.actor);
+        self.steer(
+            call,
+            (Verb::Resume, &request.id),
+            (body, Command::Resume { by }),
+        )
+        .await
+    }
+
+    async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
+        let body = Body::of(call, Verb::RetryNow, &request.request_id)
+            .text(request.id.as_str())
+            .text(&request.step)
+            .finish();
+        let by = Arc::clone(&call.actor);
+        let retry = if request.step.is_empty() {
+            Command::RetryAll { by }
+        } else {
+            let step = request.step.into();
+            Command::RetryNow { step, by }
+        };
+        self.steer(call, (Verb::RetryNow, &request.id), (body, retry))
+            .await
+    }
+
+    async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
+        let purge = ObjectRequest {
+            v: VERSION,
+            id: request.request_id.as_str().into(),
+            at: self.now(),
+            body: None,
+            work: Work::Purge,
+            claim: None,
+        };
+        self.send(call, Verb::Purge, &request.id, &purge)
+            .await
+            .map(drop)
+    }
+
+    fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn portable_definitions(&self) -> Option<&dyn PortableDefinitions> {
+        Some(self)
+    }
+}
+
+fn stored(verb: Verb, value: &[u8]) -> Result<StoredView> {
+    serde_json::from_slice(value).map_err(|error| unreadable(verb, &error))
+}
+
+fn unreadable(verb: Verb, error: &serde_json::Error) -> Error {
+    let message = format!("what the host stored or answered cannot be read: {error}");
+    Error::new(ErrorKind::Malformed, verb, message)
+        .with_hint("Gateway and host may be of different versions: upgrade the older one.")
+}
+
+fn refused(verb: Verb, refusal: Refusal) -> Error {
+    let kind = ErrorKind::from_word(&refusal.kind).unwrap_or(ErrorKind::Malformed);
+    Error::new(kind, verb, refusal.message)
+        .with_reason(refusal.reason)
+        .with_hint(refusal.hint)
+        .by_engine()
+}

@@ -1,0 +1,128 @@
+//! Tasks of hosted executions for the workers that are connected to this gateway.
+//!
+//! The objects are the truth: which worker has which attempt, until when, and under which number. This
+//! side only knows what it was told. It learns of open tasks from every answer of an object (the fast
+//! path: the answer to a result carries the next tasks of the same worker) and from a query on the stored
+//! views ([`SCAN`]), which finds tasks that an alarm, another gateway or the time before a restart has
+//! opened or withdrawn. Several gateways can serve the workers of one engine: the object hands an
+//! attempt out once.
+//!
+//! - `book`: who is connected, what waits, what was handed out. No IO.
+//! - `run`: the loop around the book, and the calls to objects.
+//! - `session`: both directions of one connected worker.
+
+mod book;
+mod run;
+mod session;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stateway_provider_api::{Call, Result, WorkQueue, WorkerConnection, WorkerOffer, Workers};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::{Host, HostPort, HostedProvider};
+use crate::message::Done;
+use book::Book;
+use session::Session;
+
+/// How long a silent worker keeps its tasks.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a worker that lost its connection keeps its tasks.
+const RECONNECT: Duration = Duration::from_secs(5);
+/// How often the stored views are read while workers are connected.
+const SCAN: Duration = Duration::from_millis(500);
+/// How often the leases of tasks are renewed.
+const RENEW: Duration = Duration::from_secs(10);
+/// The most claims under way at once.
+const MOST_CLAIMS: usize = 64;
+/// How long one call to an object may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Hands tasks to workers.
+pub(super) struct Dispatch<P> {
+    shared: Arc<Shared<P>>,
+    runner: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared<P> {
+    host: Arc<Host<P>>,
+    book: Mutex<Book>,
+    wake: Notify,
+}
+
+impl<P> Shared<P> {
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: HostPort> Dispatch<P> {
+    pub(super) fn new(host: Arc<Host<P>>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                host,
+                book: Mutex::default(),
+                wake: Notify::new(),
+            }),
+            runner: Mutex::new(None),
+        }
+    }
+
+    /// Takes note of what an object answered.
+    pub(super) fn learn(&self, done: &Done) {
+        self.shared.learn(done);
+    }
+
+    /// The loop runs from the first connection on.
+    fn run(&self) {
+        let mut runner = self.runner.lock().unwrap_or_else(PoisonError::into_inner);
+        if runner.as_ref().is_none_or(JoinHandle::is_finished) {
+            *runner = Some(tokio::spawn(run::run(Arc::clone(&self.shared))));
+        }
+    }
+}
+
+impl<P> Drop for Dispatch<P> {
+    fn drop(&mut self) {
+        let runner = self
+            .runner
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(runner) = runner.take() {
+            runner.abort();
+        }
+    }
+}
+
+#[async_trait]
+impl<P: HostPort> Workers for HostedProvider<P> {
+    async fn connect(&self, _: &Call, offer: WorkerOffer) -> Result<WorkerConnection> {
+        self.dispatch.run();
+        let shared = &self.dispatch.shared;
+        let (tell, messages) = mpsc::unbounded_channel();
+        let worker = Arc::clone(&offer.worker);
+        let now = (Instant::now(), shared.host.now());
+        let session = shared.book().connect(offer, tell, now);
+        tokio::spawn(run::recover(Arc::clone(shared), Arc::clone(&worker)));
+        Ok(WorkerConnection {
+            session: Box::new(Session::new(
+                Arc::clone(shared),
+                (worker, session),
+                messages,
+            )),
+            lease: LEASE,
+        })
+    }
+
+    async fn queue(&self, _: &Call) -> Result<WorkQueue> {
+        Ok(self
+            .dispatch
+            .shared
+            .book()
+            .queue(Instant::now(), self.now()))
+    }
+}

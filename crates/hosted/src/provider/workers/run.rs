@@ -1,0 +1,296 @@
+//! The loop around the book, and the calls to objects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stateway_machine::Verb as Command;
+use stateway_model::ErrorKind;
+use stateway_provider_api::{Call, Error, Result, Verb};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::book::Order;
+use super::{HostPort, LEASE, MOST_CLAIMS, PATIENCE, SCAN, Shared};
+use crate::message::{Claim, Done, HandOut, ObjectRequest, VERSION, Work};
+use crate::object::VIEW;
+use crate::provider::{ObjectKind, StoredValue, ViewQuery, stored};
+
+/// How many views are read at a time.
+const VIEWS_PER_READ: usize = 1_000;
+/// The first and the longest pause before a call that failed is made again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Hands out tasks for as long as workers are connected or expected.
+pub(super) async fn run<P: HostPort>(shared: Arc<Shared<P>>) {
+    let claims = Arc::new(Semaphore::new(MOST_CLAIMS));
+    let mut scanned: Option<Instant> = None;
+    loop {
+        let due = scanned.map_or_else(Instant::now, |scanned| scanned + SCAN);
+        tokio::select! {
+            () = shared.wake.notified() => {}
+            () = tokio::time::sleep_until(due) => {}
+        }
+        let now = Instant::now();
+        let lost = shared.book().lapse(now);
+        for (execution, hand_out) in lost {
+            tokio::spawn(release(Arc::clone(&shared), execution, hand_out));
+        }
+        let renewals = shared.book().renewals(now);
+        for (execution, worker) in renewals {
+            tokio::spawn(renew(Arc::clone(&shared), execution, worker));
+        }
+        if shared.book().is_empty() {
+            // Nobody to hand a task to. A connection begins the loop again.
+            scanned = Some(now);
+            continue;
+        }
+        if now >= due {
+            if let Err(error) = scan(&shared).await {
+                tracing::debug!("open tasks cannot be read: {error}");
+            }
+            scanned = Some(Instant::now());
+        }
+        let missed = shared.book().take_missed();
+        for (execution, worker) in missed {
+            tokio::spawn(ask_again(Arc::clone(&shared), execution, worker));
+        }
+        let orders = shared.book().claims(claims.available_permits());
+        for order in orders {
+            let Ok(permit) = Arc::clone(&claims).acquire_owned().await else {
+                return;
+            };
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                claim(&shared, &order).await;
+                drop(permit);
+                shared.wake.notify_one();
+            });
+        }
+    }
+}
+
+impl<P: HostPort> Shared<P> {
+    /// Takes note of what an object answered.
+    pub(super) fn learn(&self, done: &Done) {
+        self.book().learn(done, Instant::now());
+        self.wake.notify_one();
+    }
+
+    /// Sends work to the object of an execution.
+    pub(super) async fn send(
+        &self,
+        execution: &str,
+        (cause, work): (&str, Work),
+        claim: Option<Claim>,
+    ) -> Result<Done> {
+        let request = ObjectRequest {
+            v: VERSION,
+            id: cause.into(),
+            at: self.host.now(),
+            body: None,
+            work,
+            claim,
+        };
+        let call = Call::within(PATIENCE);
+        self.host.send(&call, Verb::Work, execution, &request).await
+    }
+
+    /// The same, made again until there is an answer.
+    pub(super) async fn send_surely(
+        &self,
+        execution: &str,
+        (cause, work): (&str, &Work),
+        claim: Option<&Claim>,
+        go_on: impl Fn() -> bool,
+    ) -> Result<Done> {
+        let mut pause = PAUSE.0;
+        let mut claim = claim.cloned();
+        loop {
+            let sent = self.send(execution, (cause, work.clone()), claim.clone());
+            match sent.await {
+                Err(error) if error.kind.is_retryable() && go_on() => {
+                    // The request may have been carried out: then its tasks are asked for again.
+                    if let Some(claim) = &mut claim {
+                        claim.again = true;
+                    }
+                    tracing::debug!("a result is sent again: {error}");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+async fn claim<P: HostPort>(shared: &Shared<P>, order: &Order) {
+    let claim = Some(order.claim.clone());
+    let answer = shared.send(&order.execution, ("hand-out", Work::Claim), claim);
+    match answer.await {
+        Ok(done) => {
+            // In one step, so that the room of the claim is not given away before its tasks are there.
+            let mut book = shared.book();
+            book.claimed(order);
+            book.learn(&done, Instant::now());
+        }
+        Err(error) => {
+            shared.book().claimed(order);
+            failed(shared, &order.execution, &error);
+        }
+    }
+}
+
+/// Asks an execution again for the tasks of a worker.
+async fn ask_again<P: HostPort>(shared: Arc<Shared<P>>, execution: Arc<str>, worker: Arc<str>) {
+    let Some(claim) = shared.book().ask_again(&worker) else {
+        return;
+    };
+    let answer = shared.send(&execution, ("hand-out", Work::Claim), Some(claim));
+    match answer.await {
+        Ok(done) => shared.learn(&done),
+        Err(error) => failed(&shared, &execution, &error),
+    }
+}
+
+fn failed<P: HostPort>(shared: &Shared<P>, execution: &str, error: &Error) {
+    if error.kind == ErrorKind::NotFound {
+        shared.book().forget(execution);
+    } else {
+        tracing::debug!(execution, "a task cannot be handed out: {error}");
+    }
+}
+
+/// Gives a task of a lost worker to another one. If the call fails, the lease in the object ends.
+pub(super) async fn release<P: HostPort>(
+    shared: Arc<Shared<P>>,
+    execution: Arc<str>,
+    hand_out: HandOut,
+) {
+    let task = hand_out.task.clone();
+    let verb = Box::new(Command::ReleaseTask { task, lost: true });
+    let work = Work::Settle { hand_out, verb };
+    match shared.send(&execution, ("lease", work), None).await {
+        Ok(done) => shared.learn(&done),
+        Err(error) => tracing::debug!("a task of a silent worker was over: {error}"),
+    }
+}
+
+async fn renew<P: HostPort>(shared: Arc<Shared<P>>, execution: Arc<str>, worker: Arc<str>) {
+    let work = Work::Renew {
+        worker,
+        lease: LEASE,
+    };
+    match shared.send(&execution, ("lease", work), None).await {
+        Ok(done) => shared.learn(&done),
+        Err(error) => failed(&shared, &execution, &error),
+    }
+}
+
+/// Sends a worker that connected the tasks that it has by the log: it may have lost them.
+pub(super) async fn recover<P: HostPort>(shared: Arc<Shared<P>>, worker: Arc<str>) {
+    if let Err(error) = send_held(&shared, &worker).await {
+        // The scan finds them later.
+        tracing::debug!(%worker, "the tasks of a worker cannot be read: {error}");
+    }
+    shared.book().recovered(&worker);
+    shared.wake.notify_one();
+}
+
+async fn send_held<P: HostPort>(shared: &Arc<Shared<P>>, worker: &Arc<str>) -> Result<()> {
+    let found = open_views(shared).await?;
+    for found in found {
+        let Ok(seen) = stored(Verb::Work, &found.value) else {
+            continue;
+        };
+        let has = |task: &&crate::message::OpenTask| task.worker.as_ref() == Some(worker);
+        let Some(task) = seen.tasks.iter().find(has) else {
+            continue;
+        };
+        let Some(claim) = shared.book().ask_again(worker) else {
+            return Ok(());
+        };
+        let other = task.identity.as_ref().map_or("", |identity| identity);
+        if !other.eq_ignore_ascii_case(&claim.identity) {
+            // A task that was handed out in another name goes to another worker.
+            if let Some(hand_out) = task.hand_out() {
+                release(Arc::clone(shared), Arc::clone(&seen.view.id), hand_out).await;
+            }
+            continue;
+        }
+        match shared
+            .send(&seen.view.id, ("hand-out", Work::Claim), Some(claim))
+            .await
+        {
+            Ok(done) => shared.learn(&done),
+            Err(error) => failed(shared, &seen.view.id, &error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads all executions with open tasks, and those of which a worker has a task or a task was waiting.
+async fn scan<P: HostPort>(shared: &Shared<P>) -> Result<()> {
+    let open = open_views(shared).await?;
+    let mut seen_ids = BTreeSet::new();
+    for found in open {
+        if let Ok(seen) = stored(Verb::Work, &found.value) {
+            shared.book().note(&seen);
+            seen_ids.insert(found.object);
+        }
+    }
+    let (held, waiting) = {
+        let book = shared.book();
+        (book.executions_held(), book.executions_waiting())
+    };
+    let known = held
+        .into_iter()
+        .chain(waiting.iter().map(ToString::to_string));
+    let rest: Vec<String> = known.filter(|id| !seen_ids.contains(id)).collect();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let call = Call::within(PATIENCE);
+    let keys: Vec<_> = rest.iter().map(String::as_str).collect();
+    let objects = (ObjectKind::Execution, &keys[..]);
+    let found = shared
+        .host
+        .port
+        .values(&call, Verb::Work, objects, VIEW)
+        .await?;
+    let mut gone: BTreeSet<_> = rest.iter().map(String::as_str).collect();
+    for found in &found {
+        gone.remove(found.object.as_str());
+        if let Ok(seen) = stored(Verb::Work, &found.value) {
+            shared.book().note(&seen);
+        }
+    }
+    for id in gone {
+        shared.book().forget(id);
+    }
+    Ok(())
+}
+
+async fn open_views<P: HostPort>(shared: &Shared<P>) -> Result<Vec<StoredValue>> {
+    let mut all = Vec::new();
+    let mut before = None;
+    loop {
+        let query = ViewQuery {
+            before: before.take(),
+            limit: VIEWS_PER_READ,
+            open_only: true,
+            definition: None,
+        };
+        let call = Call::within(PATIENCE);
+        let found = shared.host.port.views(&call, Verb::Work, &query).await?;
+        let is_last = found.len() < VIEWS_PER_READ;
+        if let Some(last) = found.last() {
+            let seen = stored(Verb::Work, &last.value)?;
+            before = Some((seen.n, last.object.clone()));
+        }
+        all.extend(found);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}

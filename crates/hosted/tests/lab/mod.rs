@@ -1,0 +1,229 @@
+//! Objects in memory: what an engine would store, with a clock that is moved manually.
+
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use stateway_hosted::message::StoredView;
+use stateway_hosted::object::{self, Turn, VIEW, Write};
+use stateway_hosted::provider::{HostPort, ObjectKind, StoredValue, ViewQuery};
+use stateway_hosted::{Plans, definition_object};
+use stateway_provider_api::{Call, Health, Result, Verb};
+
+type Values = BTreeMap<String, Vec<u8>>;
+
+/// An engine in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Lab {
+    inner: Arc<Mutex<Inner>>,
+}
+
+struct Inner {
+    executions: BTreeMap<String, Values>,
+    definitions: BTreeMap<String, Values>,
+    /// The alarms that were armed: when, and for which execution.
+    alarms: Vec<(Timestamp, String)>,
+    plans: Plans,
+    now: Timestamp,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            executions: BTreeMap::new(),
+            definitions: BTreeMap::new(),
+            alarms: Vec::new(),
+            plans: Plans::default(),
+            now: Timestamp::constant(1_800_000_000, 0),
+        }
+    }
+}
+
+impl Inner {
+    fn apply(&mut self, kind: ObjectKind, key: &str, turn: Turn) -> Vec<u8> {
+        let objects = match kind {
+            ObjectKind::Execution => &mut self.executions,
+            ObjectKind::Definition => &mut self.definitions,
+        };
+        for write in turn.writes {
+            match write {
+                Write::Set { key: name, value } => {
+                    let values = objects.entry(key.to_owned()).or_default();
+                    values.insert(name, value);
+                }
+                Write::ClearAll => drop(objects.remove(key)),
+            }
+        }
+        self.alarms
+            .extend(turn.alarm.map(|due| (due, key.to_owned())));
+        turn.answer
+    }
+
+    fn send(&mut self, kind: ObjectKind, key: &str, request: &[u8]) -> Vec<u8> {
+        let objects = match kind {
+            ObjectKind::Execution => &self.executions,
+            ObjectKind::Definition => &self.definitions,
+        };
+        let stored = objects.get(key).cloned().unwrap_or_default();
+        let mut read = |name: &str| Ok(stored.get(name).cloned());
+        let turn = match kind {
+            ObjectKind::Execution => object::handle(key, request, &mut read, &self.plans),
+            ObjectKind::Definition => definition_object::handle(key, request, &mut read),
+        };
+        self.apply(kind, key, turn.unwrap())
+    }
+}
+
+impl Lab {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.lock().unwrap().now
+    }
+
+    /// The alarms that are armed, the first one first.
+    pub(crate) fn alarms(&self) -> Vec<Timestamp> {
+        let inner = self.inner.lock().unwrap();
+        let mut due: Vec<_> = inner.alarms.iter().map(|(due, _)| *due).collect();
+        due.sort();
+        due
+    }
+
+    /// Moves the time on and fires the alarms that come due, each at its time.
+    pub(crate) fn pass(&self, time: SignedDuration) {
+        let mut inner = self.inner.lock().unwrap();
+        let end = inner.now + time;
+        loop {
+            inner.alarms.sort();
+            let Some((due, key)) = inner.alarms.first().cloned().filter(|(due, _)| *due <= end)
+            else {
+                break;
+            };
+            inner.alarms.remove(0);
+            inner.now = inner.now.max(due);
+            let request = serde_json::to_vec(&object::alarm(due, inner.now)).unwrap();
+            inner.send(ObjectKind::Execution, &key, &request);
+        }
+        inner.now = end;
+    }
+
+    pub(crate) fn send_raw(&self, key: &str, request: &[u8]) -> Vec<u8> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.send(ObjectKind::Execution, key, request)
+    }
+
+    pub(crate) fn stored(&self, key: &str) -> Values {
+        let inner = self.inner.lock().unwrap();
+        inner.executions.get(key).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn view(&self, key: &str) -> StoredView {
+        serde_json::from_slice(&self.stored(key)[VIEW]).unwrap()
+    }
+}
+
+fn value(object: &str, key: &str, value: &[u8]) -> StoredValue {
+    StoredValue {
+        object: object.to_owned(),
+        key: key.to_owned(),
+        value: value.to_vec(),
+    }
+}
+
+#[async_trait]
+impl HostPort for Lab {
+    async fn health(&self, _: &Call) -> Result<Health> {
+        Ok(Health {
+            engine_version: "lab".to_owned(),
+            detail: String::new(),
+        })
+    }
+
+    async fn send(
+        &self,
+        _: &Call,
+        _: Verb,
+        (kind, key): (ObjectKind, &str),
+        request: Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        Ok(self.inner.lock().unwrap().send(kind, key, &request))
+    }
+
+    async fn values(
+        &self,
+        _: &Call,
+        _: Verb,
+        (kind, objects): (ObjectKind, &[&str]),
+        key: &str,
+    ) -> Result<Vec<StoredValue>> {
+        let inner = self.inner.lock().unwrap();
+        let all = match kind {
+            ObjectKind::Execution => &inner.executions,
+            ObjectKind::Definition => &inner.definitions,
+        };
+        let found = objects.iter().filter_map(|object| {
+            let stored = all.get(*object)?.get(key)?;
+            Some(value(object, key, stored))
+        });
+        Ok(found.collect())
+    }
+
+    async fn values_from(
+        &self,
+        _: &Call,
+        _: Verb,
+        (_, object): (ObjectKind, &str),
+        (prefix, from, limit): (&str, &str, usize),
+    ) -> Result<Vec<StoredValue>> {
+        let stored = self.stored(object);
+        let found = stored
+            .iter()
+            .filter(|(key, _)| key.starts_with(prefix) && key.as_str() >= from);
+        Ok(found
+            .take(limit)
+            .map(|(key, stored)| value(object, key, stored))
+            .collect())
+    }
+
+    async fn views(&self, _: &Call, _: Verb, query: &ViewQuery) -> Result<Vec<StoredValue>> {
+        let inner = self.inner.lock().unwrap();
+        let mut found: Vec<_> = inner
+            .executions
+            .iter()
+            .filter_map(|(id, values)| {
+                let stored = values.get(VIEW)?;
+                let seen: StoredView = serde_json::from_slice(stored).unwrap();
+                Some(((seen.n, id.clone()), seen, value(id, VIEW, stored)))
+            })
+            .collect();
+        found.sort_by(|one, other| other.0.cmp(&one.0));
+        let found = found.into_iter().filter(|(place, seen, _)| {
+            query.before.as_ref().is_none_or(|before| place < before)
+                && (!query.open_only || seen.o > 0)
+                && query
+                    .definition
+                    .as_ref()
+                    .is_none_or(|name| **name == *seen.view.definition)
+        });
+        Ok(found.take(query.limit).map(|(_, _, it)| it).collect())
+    }
+
+    async fn definitions(
+        &self,
+        _: &Call,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredValue>> {
+        let inner = self.inner.lock().unwrap();
+        let found = inner.definitions.iter();
+        let found = found.filter(|(name, _)| after.is_none_or(|after| name.as_str() > after));
+        Ok(found
+            .take(limit)
+            .filter_map(|(name, values)| {
+                let key = definition_object::CURRENT;
+                Some(value(name, key, values.get(key)?))
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,279 @@
+//! The provider over objects in memory, with a worker.
+
+#![allow(clippy::unwrap_used)]
+
+mod lab;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use lab::Lab;
+use stateway_hosted::provider::HostedProvider;
+use stateway_model::{ExecutionId, Payload, SubState};
+use stateway_provider_api::filter::Hints;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    ApplyPortableRequest, Call, ErrorKind, EventOrder, HistoryRequest, ListRequest, Observation,
+    PortableDefinitions as _, Provider, StartDefinition, StartRequest, TaskFailure, TaskOutcome,
+    View, WorkerMessage, WorkerOffer, WorkerSession, WorkerTask, Workers as _,
+};
+
+fn provider(lab: &Lab) -> HostedProvider<Lab> {
+    let clock = lab.clone();
+    HostedProvider::with_clock(
+        lab.clone(),
+        compiled_in("builtin").unwrap(),
+        Arc::new(move || clock.now()),
+    )
+}
+
+fn call() -> Call {
+    Call::within(Duration::from_secs(10))
+}
+
+async fn apply(provider: &HostedProvider<Lab>, source: &str) {
+    let request = ApplyPortableRequest {
+        source: source.to_owned(),
+        source_name: "test.yaml".to_owned(),
+        request_id: "apply".parse().unwrap(),
+    };
+    provider.apply_portable(&call(), request).await.unwrap();
+}
+
+async fn start(provider: &HostedProvider<Lab>, request: &str) -> Observation {
+    let definition = StartDefinition::Portable {
+        id: "test".to_owned(),
+        source: None,
+    };
+    let mut start = StartRequest::new(definition, request.parse().unwrap());
+    start.input = Some(Payload::json(r#"{"n":1}"#));
+    provider.start(&call(), start).await.unwrap()
+}
+
+async fn get(provider: &HostedProvider<Lab>, id: &ExecutionId) -> Observation {
+    provider.get(&call(), id, View::Full).await.unwrap()
+}
+
+struct Worker(Box<dyn WorkerSession>);
+
+impl Worker {
+    async fn connect(provider: &HostedProvider<Lab>, id: &str, capacity: u32) -> Self {
+        let offer = WorkerOffer {
+            worker: id.into(),
+            roles: vec!["packer".into()],
+            capacity,
+            ..WorkerOffer::default()
+        };
+        Self(provider.connect(&call(), offer).await.unwrap().session)
+    }
+
+    async fn message(&mut self) -> WorkerMessage {
+        let next = poll_fn(|context| self.0.poll_message(context));
+        let next = tokio::time::timeout(Duration::from_secs(10), next).await;
+        next.expect("a message").expect("the session is open")
+    }
+
+    async fn task(&mut self) -> WorkerTask {
+        match self.message().await {
+            WorkerMessage::Task(task) => *task,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Answers a task and waits until the answer is accepted. Returns a task that came before that.
+    async fn answer(&mut self, task: &WorkerTask, outcome: TaskOutcome) -> Option<WorkerTask> {
+        self.0.settle(task.task_token.clone(), outcome, None);
+        let mut next = None;
+        loop {
+            match self.message().await {
+                WorkerMessage::Accepted { task_token } => {
+                    assert_eq!(task_token, task.task_token);
+                    return next;
+                }
+                WorkerMessage::Task(task) => next = Some(*task),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+fn completed(output: &'static str) -> TaskOutcome {
+    TaskOutcome::Completed {
+        output: Some(Payload::json(output)),
+    }
+}
+
+const CHAIN: &str = "name: test\nsteps:\n  - {name: a, agent: packer, timeout: 1m}\n  - {name: b, agent: packer, timeout: 1m, dependsOn: [a]}";
+
+#[tokio::test]
+async fn a_worker_does_the_steps_of_a_hosted_execution() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let first = worker.task().await;
+    assert_eq!((&*first.step, first.attempt), ("a", 1));
+    let second = worker.answer(&first, completed("1")).await;
+    let second = match second {
+        Some(second) => second,
+        None => worker.task().await,
+    };
+    assert_eq!(&*second.step, "b");
+    worker.answer(&second, completed("2")).await;
+    let seen = get(&provider, &started.id).await;
+    assert_eq!(seen.reported, Some((SubState::Succeeded, None)));
+    assert_eq!(seen.output, Some(Payload::json(r#"{"b":2}"#)));
+    assert_eq!(seen.input, Some(Payload::json(r#"{"n":1}"#)));
+    let history = HistoryRequest {
+        id: started.id,
+        page_size: 3,
+        cursor: None,
+        view: View::Basic,
+        order: EventOrder::OldestFirst,
+    };
+    let (mut events, mut cursor) = (Vec::new(), None);
+    loop {
+        let request = HistoryRequest {
+            cursor,
+            ..history.clone()
+        };
+        let page = provider.history(&call(), request).await.unwrap();
+        events.extend(page.events.into_iter().map(|event| event.native_type));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let ends = events.iter().filter(|it| *it == "StepCompleted").count();
+    assert_eq!(ends, 2, "{events:?}");
+    assert_eq!(events.last().unwrap(), "ExecutionCompleted");
+}
+
+#[tokio::test]
+async fn tasks_that_an_alarm_opened_are_found_by_the_scan() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(
+        &provider,
+        "name: test\nsteps:\n  - {name: nap, sleep: 5s}\n  - {name: a, agent: packer, timeout: 1m, dependsOn: [nap]}",
+    )
+    .await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    start(&provider, "r1").await;
+    lab.pass(SignedDuration::from_secs(6));
+    assert_eq!(&*worker.task().await.step, "a");
+}
+
+#[tokio::test]
+async fn a_gateway_that_starts_finds_the_tasks_of_before() {
+    let lab = Lab::default();
+    let before = provider(&lab);
+    apply(&before, CHAIN).await;
+    let mut worker = Worker::connect(&before, "w1", 1).await;
+    let held = start(&before, "r1").await;
+    let task = worker.task().await;
+    start(&before, "r2").await;
+    drop((worker, before));
+    let after = provider(&lab);
+    // The same worker gets its task again, under the same token; another worker gets what waits.
+    let mut worker = Worker::connect(&after, "w1", 1).await;
+    let again = worker.task().await;
+    assert_eq!(again.task_token, task.task_token);
+    let mut other = Worker::connect(&after, "w2", 1).await;
+    assert_ne!(other.task().await.execution, held.id);
+    worker.answer(&again, completed("1")).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_execution_takes_its_task_from_the_worker() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let task = worker.task().await;
+    let kill = stateway_provider_api::CancelRequest {
+        id: started.id,
+        mode: stateway_provider_api::CancelMode::Kill,
+        compensation: Default::default(),
+        comment: String::new(),
+        request_id: "k1".parse().unwrap(),
+    };
+    provider.cancel(&call(), kill).await.unwrap();
+    let WorkerMessage::Withdrawn { task_token, .. } = worker.message().await else {
+        panic!("the task was not withdrawn");
+    };
+    assert_eq!(task_token, task.task_token);
+    worker.0.settle(task_token, completed("1"), None);
+    let WorkerMessage::Refused { reason, .. } = worker.message().await else {
+        panic!("the result was not refused");
+    };
+    assert_eq!(reason, "STALE_TASK");
+}
+
+#[tokio::test]
+async fn a_failed_attempt_shows_as_backing_off_with_its_next_attempt() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(
+        &provider,
+        "name: test\nsteps:\n  - name: a\n    agent: packer\n    timeout: 1m\n    retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 10s}",
+    )
+    .await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let task = worker.task().await;
+    let failure = TaskFailure {
+        category: stateway_model::ErrorCategory::Transient,
+        message: "no paper".to_owned(),
+        code: String::new(),
+        no_retry: false,
+        effects_unknown: false,
+        retry_after: None,
+    };
+    worker.answer(&task, TaskOutcome::Failed(failure)).await;
+    let seen = get(&provider, &started.id).await;
+    let (shown, _) = seen.reported.unwrap();
+    assert_eq!(shown, SubState::BackingOff);
+    let retry = seen.steps[0].retry.as_ref().unwrap();
+    assert_eq!(
+        retry.next_attempt_time,
+        Some(lab.now() + SignedDuration::from_secs(10))
+    );
+}
+
+#[tokio::test]
+async fn starts_are_idempotent_and_lists_show_the_newest_first() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let first = start(&provider, "r1").await;
+    assert_eq!(start(&provider, "r1").await.id, first.id);
+    lab.pass(SignedDuration::from_secs(1));
+    let second = start(&provider, "r2").await;
+    let mut ids = Vec::new();
+    let mut cursor = None;
+    loop {
+        let request = ListRequest {
+            hints: Hints::none(),
+            page_size: 1,
+            cursor,
+        };
+        let page = provider.list(&call(), request).await.unwrap();
+        ids.extend(page.observations.into_iter().map(|seen| seen.id));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(ids, [second.id, first.id]);
+    let unknown = ExecutionId::new("nobody").unwrap();
+    let error = provider
+        .get(&call(), &unknown, View::Basic)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+}
