@@ -44,7 +44,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn view(&self, coverage: &Coverage) -> View {
-        View::of(&self.origin, &self.state, coverage)
+        View::with_coverage(&self.origin, &self.state, coverage)
     }
 }
 
