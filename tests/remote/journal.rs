@@ -28,9 +28,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(super) const GONE: &str = "-";
 
 /// Writes the journal.
-pub(super) struct Engine(File);
+pub(super) struct JournalFile(File);
 
-impl Engine {
+impl JournalFile {
     pub(super) fn new(path: &Path) -> Self {
         Self(File::create_new(path).expect("a new file"))
     }

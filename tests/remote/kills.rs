@@ -8,7 +8,7 @@ use stateway_client::v1;
 use stateway_client::v1::watch_executions_response::Kind;
 
 use super::dice::Dice;
-use super::journal::{Engine, GONE, ProviderProcess};
+use super::journal::{GONE, JournalFile, ProviderProcess};
 use super::process::{Socket, remote};
 use super::{PATIENCE, get, serves};
 use crate::support::{Running, TestGateway, Watching};
@@ -30,7 +30,7 @@ fn kills() -> u64 {
 
 /// Changes the engine, whether its provider runs or not, and knows the truth.
 struct Hand {
-    engine: Engine,
+    journal: JournalFile,
     open: Vec<String>,
     /// The last native state of each execution that exists.
     truth: BTreeMap<String, &'static str>,
@@ -42,7 +42,7 @@ struct Hand {
 impl Hand {
     fn set(&mut self, id: &str, state: &'static str) {
         self.changes += 1;
-        self.engine.set(id, state);
+        self.journal.set(id, state);
         if state == GONE {
             self.truth.remove(id);
         } else {
@@ -158,7 +158,7 @@ async fn kills_of_the_provider_process_lose_no_change_and_leak_no_stream() {
     let socket = Socket::new();
     let journal = socket.path().with_extension("journal");
     let mut hand = Hand {
-        engine: Engine::new(&journal),
+        journal: JournalFile::new(&journal),
         open: Vec::new(),
         truth: BTreeMap::new(),
         numbers: 0,

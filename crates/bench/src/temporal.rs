@@ -1,5 +1,5 @@
-//! A real Temporal server behind the gateway: GetExecution beside the bare description it stands for, and
-//! a watch of a thousand workflows, a hundred of them between attempts.
+//! A real Temporal server behind the gateway: GetExecution beside the bare description it stands for, a
+//! watch of a thousand workflows, a hundred of them between attempts, and a watch for each of some of them.
 
 mod lab;
 mod wire;
@@ -7,7 +7,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use stateway_proto::v1;
 use stateway_proto::v1::executions_client::ExecutionsClient;
 use tonic::Streaming;
@@ -30,10 +30,16 @@ const BACKOFF: u64 = 20;
 const SETTLE: Duration = Duration::from_secs(15);
 const STEADY: Duration = Duration::from_secs(30);
 const CHANGES: usize = 15;
-/// The quotas of the provider: calls per second that a self-hosted server allows for lists, and the
-/// default for reads.
+/// Calls per second that a self-hosted server allows for lists, and the provider's default for reads.
 const MOST_LISTS: f64 = 10.0;
-const MOST_READS: f64 = 500.0;
+const READS_QUOTA: f64 = 500.0;
+/// What a self-hosted server allows in a namespace.
+const MOST_READS: f64 = 2_400.0;
+/// Watches of one execution, and how many of them a stream has.
+const SINGLE: usize = 400;
+const NAMES_EACH: usize = 100;
+/// The long polls of the provider, unless configured.
+const MOST_POLLS: f64 = 300.0;
 /// An end is seen by the next list. The next attempt is seen when the execution is due.
 const LATEST_END: Duration = Duration::from_secs(3);
 const LATEST_ATTEMPT: Duration = Duration::from_secs(5);
@@ -180,12 +186,9 @@ async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
     let mut watched = open(client).await?;
     let mut states = States::default();
     states.read_for(&mut watched, SETTLE).await?;
-    let before = lab.requests().await?;
-    let began = Instant::now();
-    let late = states.read_for(&mut watched, STEADY).await?;
-    let after = lab.requests().await?;
-    let seconds = began.elapsed().as_secs_f64();
-    let good = print_rates(&before, &after, seconds) & print_attempts(late);
+    let (rates, late) = states.count(lab, &mut watched, STEADY).await?;
+    let what = format!("a watch of {} workflows", WAITING + RETRYING);
+    let good = rates.print(&what) & print_attempts(late);
     let frontend = Frontend::connect(&lab.address).await?;
     let mut ends = Vec::new();
     for number in 0..CHANGES {
@@ -202,28 +205,79 @@ async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
         milliseconds(longest),
         LATEST_END.as_millis()
     );
-    Ok(good && longest <= LATEST_END)
+    drop(watched);
+    Ok(good && longest <= LATEST_END && watch_each(lab, client).await?)
 }
 
-fn print_rates(
-    before: &BTreeMap<String, f64>,
-    after: &BTreeMap<String, f64>,
+/// A watch for each of so many executions, those that retry among them; true if they keep the quotas.
+async fn watch_each(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
+    let waiting = (CHANGES..SINGLE - RETRYING + CHANGES).map(|number| format!("waiting-{number}"));
+    let retrying = (0..RETRYING).map(|number| format!("retrying-{number}"));
+    let names: Vec<String> = waiting.chain(retrying).map(|id| name_of(&id)).collect();
+    let mut streams = Vec::new();
+    for names in names.chunks(NAMES_EACH) {
+        let request = v1::WatchExecutionsRequest {
+            names: names.to_vec(),
+            ..Default::default()
+        };
+        let stream = client.clone().watch_executions(request).await?.into_inner();
+        streams.push(stream);
+    }
+    let mut watched = stream::select_all(streams);
+    let mut states = States::default();
+    states.read_for(&mut watched, SETTLE).await?;
+    let (rates, late) = states.count(lab, &mut watched, STEADY).await?;
+    let mut polls = 0.0;
+    for operation in [
+        "GetWorkflowExecutionHistory",
+        "PollWorkflowExecutionHistory",
+    ] {
+        polls += lab.pending(operation).await?;
+    }
+    let good = rates.print(&format!("{SINGLE} watches of one workflow")) & print_attempts(late);
+    println!("{polls:.0} long polls under way ({MOST_POLLS:.0} configured)");
+    Ok(good && polls > 0.0 && polls <= MOST_POLLS)
+}
+
+/// Calls of one kind per second: on average and at most.
+#[derive(Default)]
+struct Rates {
     seconds: f64,
-) -> bool {
-    let rate = |operations: &[&str]| {
-        let count =
-            |name: &&str| after.get(*name).unwrap_or(&0.0) - before.get(*name).unwrap_or(&0.0);
-        operations.iter().map(count).sum::<f64>() / seconds
-    };
-    let lists = rate(&["ListWorkflowExecutions", "CountWorkflowExecutions"]);
-    let describes = rate(&["DescribeWorkflowExecution"]);
-    let histories = rate(&["GetWorkflowExecutionHistoryReverse"]);
-    let queues = rate(&["DescribeTaskQueue"]);
-    println!(
-        "a watch of {} workflows: {lists:.1} lists a second ({MOST_LISTS:.0} allowed), {describes:.1} descriptions, {histories:.1} histories and {queues:.1} task queues a second ({MOST_READS:.0} reads allowed)",
-        WAITING + RETRYING
-    );
-    lists <= MOST_LISTS && describes + histories + queues <= MOST_READS
+    calls: BTreeMap<&'static str, f64>,
+    most: BTreeMap<&'static str, f64>,
+}
+
+const LISTS: &[&str] = &["ListWorkflowExecutions", "CountWorkflowExecutions"];
+const READS: &[&str] = &[
+    "DescribeWorkflowExecution",
+    "GetWorkflowExecutionHistory",
+    "GetWorkflowExecutionHistoryReverse",
+    "PollWorkflowExecutionHistory",
+    "DescribeTaskQueue",
+];
+
+impl Rates {
+    fn add(&mut self, before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>, seconds: f64) {
+        self.seconds += seconds;
+        for (kind, operations) in [("lists", LISTS), ("reads", READS)] {
+            let count =
+                |name: &&str| after.get(*name).unwrap_or(&0.0) - before.get(*name).unwrap_or(&0.0);
+            let count = operations.iter().map(count).sum::<f64>();
+            *self.calls.entry(kind).or_default() += count;
+            let most = self.most.entry(kind).or_default();
+            *most = most.max(count / seconds);
+        }
+    }
+
+    fn print(&self, what: &str) -> bool {
+        let of = |kind: &str| (self.calls[kind] / self.seconds, self.most[kind]);
+        let ((lists, most_lists), (reads, most_reads)) = (of("lists"), of("reads"));
+        println!(
+            "{what}: {lists:.1} lists a second, {most_lists:.0} in the busiest ({MOST_LISTS:.0} allowed); \
+             {reads:.0} reads a second, {most_reads:.0} in the busiest ({MOST_READS:.0} allowed)"
+        );
+        most_lists <= MOST_LISTS && reads <= READS_QUOTA && most_reads <= MOST_READS
+    }
 }
 
 fn print_attempts(late: Vec<Duration>) -> bool {
@@ -238,6 +292,7 @@ fn print_attempts(late: Vec<Duration>) -> bool {
 }
 
 type Watched = Streaming<v1::WatchExecutionsResponse>;
+type Answer = Result<v1::WatchExecutionsResponse, tonic::Status>;
 
 async fn open(client: &ExecutionsClient<Channel>) -> Outcome<Watched> {
     let request = v1::WatchExecutionsRequest {
@@ -254,13 +309,36 @@ struct States {
 }
 
 impl States {
+    /// Reads the stream for a while, and counts the calls of every second.
+    async fn count(
+        &mut self,
+        lab: &Lab,
+        watched: &mut (impl Stream<Item = Answer> + Unpin),
+        time: Duration,
+    ) -> Outcome<(Rates, Vec<Duration>)> {
+        let (mut rates, mut late) = (Rates::default(), Vec::new());
+        let until = Instant::now() + time;
+        let (mut before, mut at) = (lab.requests().await?, Instant::now());
+        while Instant::now() < until {
+            late.extend(self.read_for(watched, Duration::from_secs(1)).await?);
+            let after = lab.requests().await?;
+            rates.add(&before, &after, at.elapsed().as_secs_f64());
+            (before, at) = (after, Instant::now());
+        }
+        Ok((rates, late))
+    }
+
     /// Reads the stream for a while. Returns how much later than announced each next attempt was
     /// reported.
-    async fn read_for(&mut self, watched: &mut Watched, time: Duration) -> Outcome<Vec<Duration>> {
+    async fn read_for(
+        &mut self,
+        watched: &mut (impl Stream<Item = Answer> + Unpin),
+        time: Duration,
+    ) -> Outcome<Vec<Duration>> {
         let until = tokio::time::Instant::now() + time;
         let mut late = Vec::new();
-        while let Ok(answer) = tokio::time::timeout_at(until, watched.message()).await {
-            let answer = answer?.ok_or("the watch has ended")?;
+        while let Ok(answer) = tokio::time::timeout_at(until, watched.next()).await {
+            let answer = answer.ok_or("the watch has ended")??;
             if let Some(execution) = answer.execution {
                 late.extend(self.take(&execution));
             }

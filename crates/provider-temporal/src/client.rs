@@ -231,9 +231,8 @@ impl Client {
             && self.key.changed(key.as_ref())
         {
             let key = self.key.header();
-            sent = self
-                .send_once(ask, (channel(), key.as_ref()), message, &rpc)
-                .await?;
+            let with = (channel(), key.as_ref());
+            sent = self.send_once(ask, with, message, &rpc).await?;
         }
         sent.map(Response::into_inner).map_err(|status| {
             self.respect(api, &status);
@@ -262,7 +261,8 @@ impl Client {
             metadata.insert("authorization", key.clone());
         }
         let grpc = WorkflowServiceClient::new(channel).max_decoding_message_size(LONGEST_ANSWER);
-        tokio::time::timeout(remaining, rpc(grpc, request))
+        // In a box: the future of a call is large, and every verb contains several.
+        tokio::time::timeout(remaining, Box::pin(rpc(grpc, request)))
             .await
             .map_err(|_| timeout(ask.verb))
     }

@@ -1,6 +1,7 @@
 //! The Temporal provider, in front of a server in memory, against the contract through the wire.
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
+#![allow(clippy::duplicate_mod)] // `support` is in the contract and, for paths from the root, here.
 
 #[allow(dead_code)] // Its own main.
 #[path = "contract.rs"]

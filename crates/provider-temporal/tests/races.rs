@@ -236,7 +236,9 @@ async fn a_failed_page_of_the_present_set_is_read_again() {
         let mut seen = std::collections::BTreeSet::new();
         while let Some(item) = stream.next().await {
             match item.unwrap() {
-                Watched::Seen(one) => drop(seen.insert(one.id.as_str().to_owned())),
+                Watched::Seen(one) => {
+                    seen.insert(one.id.as_str().to_owned());
+                }
                 Watched::Gone(id) => panic!("{id} is reported as gone"),
                 Watched::InSync => break,
             }

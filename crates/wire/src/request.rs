@@ -345,7 +345,7 @@ mod tests {
         whole.at_least = true;
         let sent = counts(std::slice::from_ref(&whole));
         assert_eq!(read_counts(sent.clone()), Ok(vec![whole.clone()]));
-        let mut nameless = sent.clone();
+        let mut nameless = sent;
         nameless.groups[0].example.as_mut().unwrap().id.clear();
         assert_eq!(read_counts(nameless), Ok(vec![whole.clone()]));
         let mut reported = whole.clone();

@@ -33,7 +33,7 @@ impl Lab {
     pub(super) async fn new() -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let (port, metrics) = (free_port()?, free_port()?);
-        let server = server(port, metrics)?;
+        let server = server(port, metrics, &folder)?;
         let address = format!("http://127.0.0.1:{port}");
         until_it_answers(&address).await?;
         let worker = worker(port, &folder).await?;
@@ -54,13 +54,26 @@ impl Lab {
 
     /// How many requests the frontend has received, by operation.
     pub(super) async fn requests(&self) -> Outcome<BTreeMap<String, f64>> {
+        self.figures("service_requests").await
+    }
+
+    /// How many requests of an operation are under way.
+    pub(super) async fn pending(&self, operation: &str) -> Outcome<f64> {
+        let pending = self.figures("service_pending_requests").await?;
+        Ok(pending.get(operation).copied().unwrap_or_default())
+    }
+
+    /// A metric of the frontend, by operation.
+    async fn figures(&self, metric: &str) -> Outcome<BTreeMap<String, f64>> {
+        let metric = format!("{metric}{{");
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.metrics)).await?;
         let request = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         let mut counts = BTreeMap::new();
-        for line in answer.lines().filter(|line| is_frontend(line)) {
+        let lines = answer.lines().filter(|line| line.starts_with(&metric));
+        for line in lines.filter(|line| line.contains("service_name=\"frontend\"")) {
             let operation = line.split("operation=\"").nth(1);
             let operation = operation.and_then(|rest| rest.split('"').next());
             let count = line
@@ -72,17 +85,14 @@ impl Lab {
             }
         }
         if counts.is_empty() {
-            return Err("the server shows no counts of requests".into());
+            return Err(format!("the server shows no {metric}").into());
         }
         Ok(counts)
     }
 }
 
-fn is_frontend(line: &str) -> bool {
-    line.starts_with("service_requests{") && line.contains("service_name=\"frontend\"")
-}
-
-fn server(port: u16, metrics: u16) -> Outcome<Child> {
+/// With a database file, as a server that keeps its state has it.
+fn server(port: u16, metrics: u16, folder: &TempDir) -> Outcome<Child> {
     let (port, metrics, http) = (
         port.to_string(),
         metrics.to_string(),
@@ -99,6 +109,10 @@ fn server(port: u16, metrics: u16) -> Outcome<Child> {
             &metrics,
         ])
         .args(["--log-level", "error"])
+        .arg("--db-filename")
+        .arg(folder.path().join("temporal.db"))
+        .args(["--sqlite-pragma", "journal_mode=wal"])
+        .args(["--sqlite-pragma", "synchronous=normal"])
         .args([
             "--dynamic-config-value",
             "history.transferProcessorMaxPollRPS=100",

@@ -115,6 +115,16 @@ fn start_temporal(peers: &Peers) -> Lab {
     lab
 }
 
+/// The text of a page, with one blank between words.
+fn text_of(page: &str) -> String {
+    let mut text = String::new();
+    for part in page.split('<') {
+        text.push_str(part.split_once('>').map_or(part, |(_, text)| text));
+        text.push(' ');
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The executions of a list by their names.
 fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
     let executions = list["executions"].as_array().unwrap();
@@ -204,13 +214,27 @@ pub(crate) fn one_list(peers: &Peers) {
     );
 
     let top = gateway.run(&["top", "--once"]).exits(0).out;
-    for part in ["shop/order-7", "backing-off", "builtin/parcel-7"] {
+    let counts_down = "attempt 1 of 5 failed; next attempt in ";
+    for part in [
+        "shop/order-7",
+        "backing-off",
+        counts_down,
+        "builtin/parcel-7",
+    ] {
         assert!(top.contains(part), "{part} is missing in\n{top}");
     }
-    let page = gateway.page("/executions");
-    for part in ["order-7", "backing-off", "parcel-7"] {
+    let page = text_of(&gateway.page("/executions"));
+    for part in ["order-7", "backing-off", "next in ", "parcel-7"] {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
+    let counted = gateway
+        .run(&["count", "--provider", "shop", "-o", "json"])
+        .exits(0)
+        .json();
+    let mut counts = counted["counts"].as_array().unwrap().iter();
+    let resting = counts.find(|it| it["sub_state"] == "backing-off");
+    let resting = resting.unwrap()["execution_count"].as_u64();
+    assert_eq!(resting, Some(1), "{counted:#}");
 }
 
 pub(crate) fn temporal_alone(peers: &Peers) {
@@ -237,8 +261,19 @@ pub(crate) fn temporal_alone(peers: &Peers) {
         .json();
     assert_counts_down(&explained["execution"]);
     assert_eq!(explained["row"]["native_state"], "RUNNING", "{explained:#}");
-    let page = gateway.page("/executions/shop/order-7");
-    for part in ["backing-off", "charge-card", "was told to fail"] {
+    let explained = gateway.run(&["explain", "shop/order-7"]).exits(0).out;
+    let retry = "attempt 1 of 5 failed, a retry is scheduled; next attempt at ";
+    assert!(explained.contains(retry), "{explained}");
+    let top = gateway.run(&["top", "--once"]).exits(0).out;
+    let counts_down = "attempt 1 of 5 failed; next attempt in ";
+    assert!(top.contains(counts_down), "{top}");
+    let page = text_of(&gateway.page("/executions/shop/order-7"));
+    for part in [
+        "backing-off",
+        "charge-card",
+        "was told to fail",
+        "Next attempt in ",
+    ] {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     let history = gateway.run(&["history", "shop/order-7"]).exits(0).out;

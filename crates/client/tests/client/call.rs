@@ -338,13 +338,7 @@ async fn nothing_there_is_unreachable() {
 
 #[test]
 fn an_address_that_is_none_is_refused_at_once() {
-    for wrong in [
-        "",
-        "127.0.0.1:7380",
-        "https://example.org",
-        "not a url",
-        "ftp://a",
-    ] {
+    for wrong in ["", "127.0.0.1:7380", "https://", "not a url", "ftp://a"] {
         let error = Client::lazy(wrong).unwrap_err();
         assert_eq!(error.reason(), "INVALID_SERVER_URL", "{wrong}");
     }

@@ -35,6 +35,10 @@ pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Fol
                 topic.plan(news);
             }
             Err(error) => {
+                // The provider may have described itself during the call, and push instead of list.
+                if has_other_manner(upstream, topic) {
+                    return Followed::Changed;
+                }
                 if failed(hub, upstream, topic, &error) == Next::Stop {
                     return Followed::Unwatched;
                 }

@@ -61,9 +61,9 @@ async fn a_certificate_names_the_caller() {
     let id = "spiffe://prod/ns/shop/sa/worker";
     let client = world.client("spiffe", &world.clients.client(id));
     assert_eq!(who(&client).await.unwrap(), format!("{id} worker"));
-    let client = world.client("dns", &world.clients.sign(named("cn", &["svc.example"])));
+    let client = world.client("dns", &world.clients.sign(&named("cn", &["svc.example"])));
     assert_eq!(who(&client).await.unwrap(), "svc.example ");
-    let client = world.client("cn", &world.clients.sign(named("batch", &[])));
+    let client = world.client("cn", &world.clients.sign(&named("batch", &[])));
     assert_eq!(who(&client).await.unwrap(), "batch ");
     let trusting = Security::default().ca(world.folder.path("ca.pem"));
     let nobody = world.running.who(&trusting).await;
@@ -82,8 +82,8 @@ async fn certificates_of_another_authority_and_expired_ones_do_not_connect() {
     early.not_after = rcgen::date_time_ymd(2091, 1, 1);
     for (name, signed) in [
         ("other", Authority::new("clients").client(id)),
-        ("expired", world.clients.sign(expired)),
-        ("early", world.clients.sign(early)),
+        ("expired", world.clients.sign(&expired)),
+        ("early", world.clients.sign(&early)),
     ] {
         let refused = who(&world.client(name, &signed)).await.unwrap_err();
         assert!(refused.starts_with("Unavailable"), "{name}: {refused}");
@@ -98,7 +98,7 @@ async fn a_certificate_that_names_nobody_proves_nothing() {
         let uri = rcgen::SanType::URI(uri.try_into().unwrap());
         two.subject_alt_names.push(uri);
     }
-    let refused = who(&world.client("two", &world.clients.sign(two))).await;
+    let refused = who(&world.client("two", &world.clients.sign(&two))).await;
     assert_eq!(refused.unwrap_err(), "CERTIFICATE_NOT_ACCEPTED");
 }
 

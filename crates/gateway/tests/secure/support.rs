@@ -54,7 +54,7 @@ impl Authority {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
-        self.sign(params)
+        self.sign(&params)
     }
 
     /// A certificate with one URI as its name.
@@ -63,10 +63,10 @@ impl Authority {
         params
             .subject_alt_names
             .push(SanType::URI(uri.try_into().unwrap()));
-        self.sign(params)
+        self.sign(&params)
     }
 
-    pub(crate) fn sign(&self, params: CertificateParams) -> Signed {
+    pub(crate) fn sign(&self, params: &CertificateParams) -> Signed {
         let key = KeyPair::generate().unwrap();
         Signed {
             certificate: params.signed_by(&key, &self.0).unwrap().pem(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use serde_json::json;
 use stateway_model::{ExecutionId, SubState};
-use stateway_provider_api::{ErrorKind, Provider, View, WatchScope, Watched};
+use stateway_provider_api::{ErrorKind, Observation, Provider, View, WatchScope, Watched};
 
 use crate::lab::{Lab, PATIENCE, activity};
 use crate::rig::{Rig, call, config, execution_id, provider, shown};
@@ -113,10 +113,11 @@ async fn follow(
         if let Ok(mut stream) = provider.watch(&call(), scope.clone()).await {
             while let Some(Ok(item)) = stream.next().await {
                 match item {
-                    Watched::Seen(seen) if seen.id == *id => {
-                        if shown(*seen).sub_state == wanted {
-                            return opened;
-                        }
+                    Watched::Seen(seen)
+                        if seen.id == *id
+                            && shown(Observation::clone(&seen)).sub_state == wanted =>
+                    {
+                        return opened;
                     }
                     Watched::Gone(gone) => panic!("{gone} is reported as gone"),
                     _ => {}
