@@ -11,7 +11,7 @@ use stateway_machine::State;
 
 use crate::View;
 use crate::coverage::Coverage;
-use crate::view::Origin;
+use crate::view::{EngineView as _, Origin};
 
 /// The most executions that are kept after their end.
 const MOST_ENDED: usize = 1_024;
