@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest, Verb};
 
 use super::{MOST_TRIES, moves_on};
 use crate::api::enums::v1::UpdateWorkflowExecutionLifecycleStage as Stage;
@@ -67,7 +67,7 @@ pub(super) async fn update(
         match answer {
             Ok(answer) => {
                 let note = note(name, &answer)?;
-                let mut seen = reader.get(ask, of, View::Basic).await?;
+                let mut seen = reader.get_after_write(ask, of).await?;
                 seen.notes.push(note);
                 return Ok(seen);
             }
