@@ -65,7 +65,10 @@ pub(super) async fn update(
         let answer = answer(provider, ask, message).await;
         provider.nudge(of);
         match answer {
-            Ok(answer) => {
+            Ok(mut answer) => {
+                if let (Some(codec), Some(outcome)) = (&reader.codec, &mut answer.outcome) {
+                    codec.decode_outcome(ask.call, outcome).await;
+                }
                 let note = note(name, &answer)?;
                 let mut seen = reader.get_after_write(ask, of).await?;
                 seen.notes.push(note);
