@@ -32,9 +32,9 @@ Examples:
   stateway host --config stateway.toml --provider orders
   stateway host --listen 127.0.0.1:9081
 
-The host serves the provider of kind `restate-host` in the configuration. It stores nothing: any
-number of hosts can run, each with its own --listen and --advertise. The host registers itself
-with Restate and tries again until Restate answers, so the processes can start in any order. After
+The host serves the provider of kind `restate-host` in the configuration. It stores nothing: any \
+number of hosts can run, each with its own --listen and --advertise. The host registers itself \
+with Restate and tries again until Restate answers, so the processes can start in any order. After \
 SIGINT or SIGTERM the host finishes what it has begun; a second signal stops it immediately.")]
 pub struct Host {
     /// The provider to serve (default: the only one of kind `restate-host`)

@@ -49,7 +49,7 @@ Examples:
   stateway keys create --file keys.json --subject ci --key-role operator --expires 90d
   stateway keys create --subject worker-7 --key-role worker --tenant acme > worker.key
 
-The key is printed to stdout. The file is created if it does not exist. A running gateway uses the key
+The key is printed to stdout. The file is created if it does not exist. A running gateway uses the key \
 within two seconds.")]
 pub struct Create {
     #[command(flatten)]
