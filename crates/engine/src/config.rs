@@ -36,6 +36,8 @@ pub struct Config {
     pub max_memory_bytes: usize,
     /// How long the id of a request is remembered.
     pub request_memory: Duration,
+    /// How long finished executions are retained.
+    pub retention: Retention,
     /// A snapshot is written after this many events, so that no replay is longer.
     pub snapshot_events: u32,
     /// How long to rest between two looks over all executions for what contradicts their logs;
@@ -52,6 +54,16 @@ pub struct Config {
     /// A defect that is planted, for simulations.
     #[cfg(feature = "simulation")]
     pub bug: Option<Bug>,
+}
+
+/// How long finished executions are retained, by their final sub-state. Without a duration they are
+/// retained until someone purges them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// After this time an execution that succeeded is removed.
+    pub succeeded: Option<Duration>,
+    /// After this time an execution that failed is removed; also one that was cancelled or rolled back.
+    pub failed: Option<Duration>,
 }
 
 /// The role that may decide about escalations where neither definition nor configuration names one.
@@ -86,6 +98,7 @@ impl Config {
             max_tree: 10_000,
             max_memory_bytes: 512 * 1024 * 1024,
             request_memory: Duration::from_secs(24 * 60 * 60),
+            retention: Retention::default(),
             snapshot_events: 500,
             verify_every: Duration::from_secs(60 * 60),
             escalation_roles: vec![OPERATOR_ROLE.into()],

@@ -16,6 +16,7 @@ use tokio::sync::{oneshot, watch};
 use crate::catalogue::Catalogue;
 use crate::coverage::SharedCoverage;
 use crate::error::Result;
+use crate::in_memory::{InMemory, Place};
 use crate::keeper::{self, Ask, Inbox, Message, Shared};
 use crate::news::Board;
 use crate::reader::Readers;
@@ -49,6 +50,7 @@ struct Inner {
     board: Arc<Board>,
     covered: Arc<SharedCoverage>,
     aside: Arc<SetAside>,
+    in_memory: Arc<InMemory>,
     escalation_roles: Vec<Arc<str>>,
     committed: watch::Receiver<i64>,
     clock: Clock,
@@ -84,6 +86,7 @@ impl Inner {
             board: shared.board,
             covered: shared.covered,
             aside: shared.aside,
+            in_memory: shared.in_memory,
             escalation_roles: config.escalation_roles.clone(),
             committed,
             clock: config.clock.clone(),
@@ -276,9 +279,15 @@ impl Engine {
     /// # Errors
     /// There is none of this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
-        // What is in memory need not be brought back from the log.
-        if let Some(view) = self.in_memory(Arc::clone(&id)).await {
-            return Ok(view);
+        match self.inner.in_memory.find(&id) {
+            // An execution in memory need not be replayed from its log.
+            Place::Keeper => {
+                if let Some(view) = self.ask_keeper(Arc::clone(&id)).await {
+                    return Ok(view);
+                }
+            }
+            Place::Ended(ended) => return Ok(ended.view(&self.inner.covered.get())),
+            Place::Disk => {}
         }
         let catalogue = Arc::clone(&self.inner.catalogue);
         let coverage = self.inner.covered.get();
@@ -328,7 +337,7 @@ impl Engine {
     }
 
     /// What the keeper shows of an execution it has in memory.
-    async fn in_memory(&self, id: Arc<str>) -> Option<View> {
+    async fn ask_keeper(&self, id: Arc<str>) -> Option<View> {
         let (send, answer) = oneshot::channel();
         let get = Message::Get { id, answer: send };
         self.inner.inbox.ask(get).ok()?;

@@ -14,7 +14,7 @@
 //! core, `queue` lets executions begin, `hand_out` gives tasks to
 //! workers, `timers` fires timers, `child` starts and ends children,
 //! `definitions` applies and deletes definitions, `branch` and `fork` run an execution again from a
-//! step, `recover` repairs what contradicts a log, `memory_check` compares memory with a log, `startup` takes
+//! step, `retention` removes what need not be retained, `recover` repairs what contradicts a log, `memory_check` compares memory with a log, `startup` takes
 //! up what was left, `finish` writes the turn.
 
 #[cfg(feature = "simulation")]
@@ -42,6 +42,7 @@ mod policy;
 mod queue;
 mod recover;
 mod requests;
+mod retention;
 mod sink;
 mod slots;
 mod startup;
@@ -75,6 +76,7 @@ use crate::catalogue::Catalogue;
 use crate::clock::Moment;
 use crate::coverage::SharedCoverage;
 use crate::error::{Result, TRY_AGAIN};
+use crate::in_memory::InMemory;
 use crate::news::Board;
 use crate::set_aside::SetAside;
 use crate::store::{FailedReads, Store, note_failed_reads};
@@ -101,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) covered: Arc<SharedCoverage>,
     /// Executions that are not processed after a panic.
     pub(crate) aside: Arc<SetAside>,
+    /// Where readers find which executions are in memory.
+    pub(crate) in_memory: Arc<InMemory>,
 }
 
 impl Shared {
@@ -157,6 +161,8 @@ pub(crate) struct Keeper {
 struct Upkeep {
     leases_checked: Instant,
     requests_forgotten: Instant,
+    /// The removal of executions that need not be retained.
+    sweeps: Vec<retention::Sweep>,
     /// By how much the wall clock was moved forward since the process began.
     moved_forward: SignedDuration,
     /// How far the executions that are due later are checked, while they are.
@@ -211,7 +217,7 @@ impl Keeper {
     ) -> Result<(Self, Vec<Effect>)> {
         let (store, failed_reads) = note_failed_reads(store);
         let mut keeper = Self {
-            executions: Executions::after(store.last_number()?),
+            executions: Executions::after(store.last_number()?, shared.in_memory),
             definitions: Definitions::new(shared.catalogue),
             dispatch: Dispatch::default(),
             connected: Connected::new(shared.covered),
@@ -231,6 +237,7 @@ impl Keeper {
             upkeep: Upkeep {
                 leases_checked: now.steady,
                 requests_forgotten: now.steady,
+                sweeps: retention::sweeps(config.retention, now.steady),
                 moved_forward: SignedDuration::ZERO,
                 sleeping: None,
             },

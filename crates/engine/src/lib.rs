@@ -27,6 +27,7 @@ mod finished;
 mod handle;
 mod http;
 mod id;
+mod in_memory;
 mod keeper;
 mod limits;
 mod news;
@@ -48,7 +49,7 @@ mod worker;
 
 pub use attempts::{AttemptOutcome, AttemptRecord, error_of};
 pub use clock::Clock;
-pub use config::{Config, OPERATOR_ROLE};
+pub use config::{Config, OPERATOR_ROLE, Retention};
 pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
 pub use handle::Engine;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{
-    Config as EngineConfig, DEFAULT_PAYLOAD_BYTES, EngineError, OPERATOR_ROLE, most_payload_bytes,
+    Config as EngineConfig, DEFAULT_PAYLOAD_BYTES, EngineError, OPERATOR_ROLE, Retention,
+    most_payload_bytes,
 };
 use thiserror::Error;
 
@@ -45,6 +46,9 @@ pub struct Config {
     /// How long the id of a request is remembered.
     #[serde(deserialize_with = "duration")]
     pub request_memory: Duration,
+    /// How long finished executions are retained: `"30d"`, or `{ succeeded = "7d", failed = "90d" }`.
+    /// Without it they are retained until someone purges them.
+    pub retain: Retain,
     /// How long to rest between two looks over all executions for what contradicts their logs;
     /// `0s`: no such looks.
     #[serde(deserialize_with = "duration")]
@@ -76,6 +80,7 @@ impl Default for Config {
             lease: engine.lease,
             reconnect: engine.reconnect,
             request_memory: engine.request_memory,
+            retain: Retain::default(),
             verify_every: engine.verify_every,
             escalation_roles: vec![OPERATOR_ROLE.to_owned()],
             backups: None,
@@ -137,6 +142,7 @@ impl Config {
             ("max_memory_bytes", self.max_memory_bytes == 0),
             ("lease", self.lease.is_zero()),
             ("request_memory", self.request_memory.is_zero()),
+            ("retain", self.retain.has_zero()),
             ("http.capacity", self.http.capacity == 0),
             ("http.timeout", self.http.timeout.is_zero()),
         ];
@@ -155,6 +161,7 @@ impl Config {
         config.lease = self.lease;
         config.reconnect = self.reconnect;
         config.request_memory = self.request_memory;
+        config.retention = self.retain.retention();
         config.verify_every = self.verify_every;
         config.escalation_roles = self.escalation_roles()?;
         if !self.policy.is_empty() {
@@ -180,6 +187,56 @@ impl Config {
     }
 }
 
+/// How long finished executions are retained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Retain {
+    /// All alike.
+    All(#[serde(deserialize_with = "duration")] Duration),
+    /// By their final sub-state.
+    By(RetainBy),
+}
+
+/// How long executions of each final sub-state are retained; without a duration, until someone purges
+/// them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetainBy {
+    /// Those that succeeded.
+    #[serde(deserialize_with = "some_duration")]
+    pub succeeded: Option<Duration>,
+    /// Those that failed; also those that were cancelled or rolled back.
+    #[serde(deserialize_with = "some_duration")]
+    pub failed: Option<Duration>,
+}
+
+impl Default for Retain {
+    fn default() -> Self {
+        Self::By(RetainBy::default())
+    }
+}
+
+impl Retain {
+    const fn retention(self) -> Retention {
+        match self {
+            Self::All(keep) => Retention {
+                succeeded: Some(keep),
+                failed: Some(keep),
+            },
+            Self::By(RetainBy { succeeded, failed }) => Retention { succeeded, failed },
+        }
+    }
+
+    fn has_zero(self) -> bool {
+        let Retention { succeeded, failed } = self.retention();
+        [succeeded, failed].contains(&Some(Duration::ZERO))
+    }
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
+}
+
 pub(crate) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let parsed: Span = text.parse().map_err(D::Error::custom)?;
@@ -203,6 +260,32 @@ mod tests {
         assert_eq!(config.lease, Duration::from_secs(90));
         assert_eq!(config.request_memory, Duration::from_secs(2 * 24 * 3_600));
         assert!(config.engine().unwrap().verify_every.is_zero());
+    }
+
+    #[test]
+    fn retention_is_for_all_or_by_state_and_not_zero() {
+        let retention = |text: &str| {
+            let config: Config = toml::from_str(text).unwrap();
+            config.engine().map(|engine| engine.retention)
+        };
+        let days = |days: u64| Some(Duration::from_secs(days * 24 * 3_600));
+        assert_eq!(retention("").unwrap(), Retention::default());
+        let all = Retention {
+            succeeded: days(30),
+            failed: days(30),
+        };
+        assert_eq!(retention("retain = \"30d\"").unwrap(), all);
+        let by_state = Retention {
+            succeeded: days(7),
+            failed: None,
+        };
+        let text = "retain = { succeeded = \"7d\" }";
+        assert_eq!(retention(text).unwrap(), by_state);
+        for zero in ["retain = \"0s\"", "retain = { failed = \"0s\" }"] {
+            let refused = retention(zero);
+            assert!(matches!(refused, Err(ConfigError::Zero("retain"))));
+        }
+        assert!(toml::from_str::<Config>("retain = { done = \"7d\" }").is_err());
     }
 
     #[test]

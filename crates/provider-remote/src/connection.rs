@@ -21,13 +21,15 @@ use crate::client::Client;
 use crate::description::{self, Described};
 use crate::error::{timed_out, unreachable};
 use crate::pace::{Budget, pause};
-use crate::violation::Violations;
+use crate::violation::{CLOSES, Violations};
 
 /// How long one connect and the description of the provider may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// A connection that is lost within this time was hardly one.
-const SHORT_LIFE: Duration = Duration::from_millis(20);
+/// A connection that is lost within this time has a short life.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// No process that was started anew is lost as soon as this.
+const SHORTEST_RESTART: Duration = Duration::from_millis(20);
 /// So many of them in a row are accepted before the next connect waits.
 const SHORT_LIVES: u32 = 3;
 
@@ -54,30 +56,49 @@ struct State {
     /// A connection was made that `reconnected` has not reported yet.
     has_connected: bool,
     connected_at: Option<Instant>,
+    /// The process of the connection that was lost last.
+    lost_instance: Option<String>,
     /// How many connections in a row were lost soon after they were made.
     short_lived: u32,
 }
 
 impl State {
-    /// Takes note of a lost connection. A provider that closes one connection after the other is not
-    /// connected without end.
-    fn note_lost(&mut self, now: Instant) {
+    /// Takes note of a lost connection. A provider that closes one connection after the other is connected
+    /// after longer and longer pauses, and its error is returned. One whose process ends again and again is
+    /// connected after the shortest pause only: the next process may be a good one.
+    fn note_lost(&mut self, now: Instant) -> Option<Error> {
         let lived = self
             .connected_at
-            .map(|at| now.saturating_duration_since(at));
-        self.short_lived = if lived.is_some_and(|lived| lived < SHORT_LIFE) {
-            self.short_lived.saturating_add(1)
-        } else {
-            0
-        };
-        if self.short_lived > SHORT_LIVES {
-            let message = "the provider closes its connections as soon as they are made";
-            self.failure = Some(Failure {
-                error: Error::new(ErrorKind::Unavailable, Verb::Health, message),
-                in_a_row: self.short_lived,
-                not_before: now + pause(self.short_lived - SHORT_LIVES),
-            });
+            .map_or(SHORT_LIFE, |at| now.saturating_duration_since(at));
+        let instance = self.known.as_ref();
+        let instance = instance.map(|known| known.described.instance_id.clone());
+        let is_restart = self.lost_instance != instance && lived >= SHORTEST_RESTART;
+        self.lost_instance = instance;
+        if lived >= SHORT_LIFE {
+            self.short_lived = 0;
+            return None;
         }
+        self.short_lived = self.short_lived.saturating_add(1);
+        if is_restart {
+            self.short_lived = self.short_lived.min(SHORT_LIVES + 1);
+        }
+        let in_a_row = self.short_lived.saturating_sub(SHORT_LIVES);
+        if in_a_row == 0 {
+            return None;
+        }
+        let error = if is_restart {
+            let message = "the process of the provider ends soon after each start";
+            Error::new(ErrorKind::Unavailable, Verb::Health, message)
+        } else {
+            let message = "the provider closes its connections within a second";
+            Error::new(ErrorKind::Unavailable, Verb::Health, message).with_reason(CLOSES)
+        };
+        self.failure = Some(Failure {
+            error: error.clone(),
+            in_a_row,
+            not_before: now + pause(in_a_row),
+        });
+        Some(error)
     }
 
     /// When to connect again; none while a connection lives or none was ever wanted.
@@ -116,6 +137,7 @@ impl Connection {
                 failure: None,
                 has_connected: false,
                 connected_at: None,
+                lost_instance: None,
                 short_lived: 0,
             }),
             id,
@@ -219,7 +241,9 @@ impl Connection {
             let mut state = lock(&self.state);
             if let Some(lost) = state.client.take() {
                 tracing::warn!(provider = %self.id, "connection lost: {}", lost.why_closed());
-                state.note_lost(Instant::now());
+                if let Some(error) = state.note_lost(Instant::now()) {
+                    self.blame(&error);
+                }
             }
             let pausing = state.failure.as_ref();
             let pausing = pausing.filter(|failure| Instant::now() < failure.not_before);
@@ -362,4 +386,63 @@ fn difference(one: Capabilities, other: Capabilities) -> String {
     let only = pairs.filter(|((_, one), (_, other))| *one && !*other);
     let names: Vec<_> = only.map(|((name, _), _)| name).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_provider_api::table::MEMORY;
+
+    use super::*;
+
+    fn described_as(instance: &str) -> Known {
+        let response = v1::DescribeResponse {
+            name: "far".into(),
+            min_contract_version: 1,
+            max_contract_version: 1,
+            instance_id: instance.into(),
+            state_table: MEMORY.to_owned(),
+            ..v1::DescribeResponse::default()
+        };
+        let described = description::read(response.clone(), None).unwrap();
+        Known {
+            response,
+            described,
+        }
+    }
+
+    /// The pause in ms after each loss of a connection that lived for so long.
+    fn pauses(lived: Duration, instance: impl Fn(u32) -> String) -> Vec<u128> {
+        let config = crate::Config::at("unix:/nowhere".to_owned());
+        let dialer = Dialer::new(&config).unwrap();
+        let connection = Connection::new("far".parse().unwrap(), dialer, None);
+        let mut state = lock(&connection.state);
+        let mut now = Instant::now();
+        let losses = (0..8).map(|number| {
+            state.known = Some(described_as(&instance(number)));
+            (state.failure, state.connected_at) = (None, Some(now));
+            now += lived;
+            state.note_lost(now);
+            let until = state.failure.as_ref().map_or(now, |one| one.not_before);
+            (until - now).as_millis()
+        });
+        losses.collect()
+    }
+
+    #[test]
+    fn a_provider_that_closes_its_connections_waits_and_a_restarted_one_hardly() {
+        let one = |_| "one".to_owned();
+        let other = |number: u32| number.to_string();
+        for lived in [3, 25, 100, 999] {
+            let pauses = pauses(Duration::from_millis(lived), one);
+            assert_eq!(pauses, [0, 0, 0, 50, 100, 200, 400, 800], "{lived} ms");
+        }
+        assert_eq!(pauses(Duration::from_secs(1), one), [0; 8]);
+        for lived in [25, 100, 999] {
+            let pauses = pauses(Duration::from_millis(lived), other);
+            assert_eq!(pauses, [0, 0, 0, 50, 50, 50, 50, 50], "{lived} ms");
+        }
+        // No process starts and ends as fast.
+        let pauses = pauses(Duration::from_millis(3), other);
+        assert_eq!(pauses, [0, 0, 0, 50, 100, 200, 400, 800]);
+    }
 }

@@ -82,9 +82,14 @@ impl Budget {
         let has_bytes = self.bytes.take(since, bytes as f64);
         let is_within = has_messages && has_bytes;
         if !is_within {
-            self.paused_until = Some(now + FLOOD_PAUSE);
+            self.pause(now);
         }
         is_within
+    }
+
+    /// Begins a pause.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        self.paused_until = Some(now + FLOOD_PAUSE);
     }
 
     /// Whether the provider flooded a short time ago.

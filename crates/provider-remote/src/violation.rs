@@ -13,6 +13,8 @@ use crate::error::{BREAKS_CONTRACT, TOO_LARGE};
 pub(crate) const STALLED: &str = "PROVIDER_STALLED";
 /// The reason of a watch that sends too much.
 pub(crate) const FLOODS: &str = "PROVIDER_FLOODS";
+/// The reason of a provider that closes one connection after the other.
+pub(crate) const CLOSES: &str = "PROVIDER_CLOSES_CONNECTIONS";
 /// The most bytes of a message that is shown.
 const SHOWN: usize = 256;
 
@@ -66,7 +68,7 @@ impl Violations {
 /// example an answer of the engine that it cannot understand, breaks no rule.
 fn is_violation(error: &Error) -> bool {
     let reason = error.reason.as_deref().unwrap_or_default();
-    [STALLED, FLOODS, BREAKS_CONTRACT, TOO_LARGE].contains(&reason)
+    [STALLED, FLOODS, CLOSES, BREAKS_CONTRACT, TOO_LARGE].contains(&reason)
 }
 
 #[cfg(test)]

@@ -27,7 +27,11 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 /// A stream that is silent for so many heartbeats has stalled.
 const MISSED_HEARTBEATS: u32 = 3;
 
-/// The most bytes of all executions that one watch shows.
+/// What an execution, and each entry of its repeated fields, counts beside its bytes: an entry of ten bytes
+/// takes some hundred in memory.
+const ENTRY_BYTES: usize = 512;
+
+/// The most bytes of all executions that one watch shows, entries included.
 const MAX_PRESENT_BYTES: usize = 512 * 1024 * 1024;
 
 /// Refuses a watch of a provider that flooded a short time ago.
@@ -103,12 +107,13 @@ impl Follower {
             let Some(message) = self.receive().await? else {
                 return Ok(None);
             };
-            let bytes = message.encoded_len();
+            let bytes = size(&message);
             if !lock(&self.connection.budget).take(Instant::now(), bytes) {
                 return Err(floods(self.verb));
             }
             if let Some(item) = self.read(message)? {
                 if !self.present.take(&item, bytes) {
+                    lock(&self.connection.budget).pause(Instant::now());
                     return Err(too_much(self.verb));
                 }
                 return Ok(Some(item));
@@ -159,6 +164,31 @@ impl Follower {
     }
 }
 
+/// About the size of a message in memory.
+fn size(message: &v1::WatchExecutionsResponse) -> usize {
+    let entries = match &message.item {
+        Some(Item::Seen(seen)) => 1 + entries(seen),
+        _ => 0,
+    };
+    message.encoded_len() + ENTRY_BYTES * entries
+}
+
+/// The entries of all repeated fields of an observation that its rules do not bound.
+fn entries(seen: &v1::Observation) -> usize {
+    let qualifiers = |state: &Option<v1::NativeState>| {
+        let state = state.as_ref();
+        state.map_or(0, |state| state.qualifiers.len())
+    };
+    let steps = seen.steps.iter().map(|step| {
+        let own = step.waits.len() + step.blocked_by.len() + step.notes.len();
+        1 + own + qualifiers(&step.native_state)
+    });
+    let conflicts = seen.pause.as_ref().map_or(0, |pause| pause.conflicts.len());
+    let texts = seen.forks.len() + seen.not_rolled_back.len() + seen.notes.len() + conflicts;
+    let facts = seen.waits.len() + seen.labels.len() + qualifiers(&seen.native_state);
+    texts + facts + steps.sum::<usize>()
+}
+
 /// The size of the executions that a watch shows. The gateway keeps them all, so their number is not enough
 /// to bound its memory.
 #[derive(Default)]
@@ -186,12 +216,14 @@ impl Present {
 }
 
 fn too_much(verb: Verb) -> Error {
-    let message = "the executions of one watch have more than 512 MiB";
+    let message =
+        "the executions of one watch have more than 512 MiB (512 bytes for each entry included)";
     Error::new(ErrorKind::Throttled, verb, message).with_reason(FLOODS)
 }
 
 fn floods(verb: Verb) -> Error {
-    let message = "the watches of the provider sent more than 20,000 messages or 16 MiB per second";
+    let message = "the watches of the provider sent more than 20,000 messages or 16 MiB per second \
+                   (512 bytes for each entry included)";
     Error::new(ErrorKind::Throttled, verb, message).with_reason(FLOODS)
 }
 
@@ -216,5 +248,47 @@ mod tests {
         assert!(present.take(&seen(0), large));
         assert!(present.take(&Watched::Gone(id(1)), 9) && present.take(&seen(128), large));
         assert!(!present.take(&seen(129), large));
+    }
+
+    #[test]
+    fn each_entry_counts_beside_its_bytes() {
+        let state = || {
+            let qualifiers = [("a".to_owned(), "b".to_owned())];
+            Some(v1::NativeState {
+                state: "A".into(),
+                qualifiers: qualifiers.into(),
+            })
+        };
+        let step = v1::StepObservation {
+            name: "a".into(),
+            native_state: state(),
+            waits: vec![v1::Wait::default()],
+            blocked_by: vec![String::new()],
+            notes: vec![String::new()],
+            ..v1::StepObservation::default()
+        };
+        let seen = v1::Observation {
+            native_state: state(),
+            waits: vec![v1::Wait::default()],
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            pause: Some(v1::Pause {
+                conflicts: vec![String::new()],
+                ..v1::Pause::default()
+            }),
+            forks: vec!["a".into()],
+            not_rolled_back: vec!["a".into()],
+            notes: vec!["a".into()],
+            steps: vec![step; 40_000],
+            ..v1::Observation::default()
+        };
+        assert_eq!(entries(&seen), 7 + 5 * 40_000);
+        let message = v1::WatchExecutionsResponse {
+            item: Some(Item::Seen(seen)),
+        };
+        let entries = 1 + 7 + 5 * 40_000;
+        assert_eq!(size(&message), message.encoded_len() + 512 * entries);
+        // The largest entry takes about as much.
+        let step = size_of::<stateway_provider_api::StepObservation>();
+        assert!(step < ENTRY_BYTES * 3 / 2, "{step} bytes");
     }
 }

@@ -167,6 +167,13 @@ async fn a_connection_that_any_call_made_is_reported_once() {
 
 #[tokio::test]
 async fn a_provider_that_closes_its_connections_is_not_connected_without_end() {
+    // Both long enough for the description.
+    for lived in [3, 25] {
+        closes_its_connections(Duration::from_millis(lived)).await;
+    }
+}
+
+async fn closes_its_connections(after: Duration) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -175,16 +182,12 @@ async fn a_provider_that_closes_its_connections_is_not_connected_without_end() {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::Relaxed);
-            // Long enough for the description.
-            let short = tokio::time::timeout(
-                Duration::from_millis(3),
-                raw(stream, OnGet::Reset(Reason::CANCEL)),
-            );
-            tokio::spawn(short);
+            let served = raw(stream, OnGet::Reset(Reason::CANCEL));
+            tokio::spawn(tokio::time::timeout(after, served));
         }
     });
     let far = far(&socket);
-    let until = Instant::now() + Duration::from_millis(500);
+    let until = Instant::now() + Duration::from_secs(1);
     while Instant::now() < until {
         tokio::time::timeout(Duration::from_millis(5), far.reconnected())
             .await
@@ -192,7 +195,16 @@ async fn a_provider_that_closes_its_connections_is_not_connected_without_end() {
         far.health(&call()).await.ok();
     }
     let accepted = accepted.load(Ordering::Relaxed);
-    assert!((2..=20).contains(&accepted), "{accepted} connections");
+    assert!(
+        (5..=15).contains(&accepted),
+        "{accepted} connections that lived for {after:?}"
+    );
+    // The reason is shown whether it is connected at this moment or not.
+    let shown = match far.health(&call()).await {
+        Ok(health) => health.detail,
+        Err(error) => error.reason().to_owned(),
+    };
+    assert!(shown.contains("PROVIDER_CLOSES_CONNECTIONS"), "{shown}");
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use crate::api::common::v1::{Payload, Payloads};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::api::update::v1::{Outcome, outcome};
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
 use crate::config::Codec;
@@ -199,6 +200,16 @@ impl RemoteCodec {
     /// Decodes the labels of the rows of a list.
     pub(crate) async fn decode_rows(&self, call: &Call, rows: &mut [WorkflowExecutionInfo]) {
         let found = rows.iter_mut().flat_map(labels_of).collect();
+        self.decode(call, found).await;
+    }
+
+    /// Decodes the answer of an update, or its failure.
+    pub(crate) async fn decode_outcome(&self, call: &Call, outcome: &mut Outcome) {
+        let found = match &mut outcome.value {
+            Some(outcome::Value::Success(answer)) => answer.payloads.iter_mut().collect(),
+            Some(outcome::Value::Failure(failure)) => encoded_in(failure),
+            None => return,
+        };
         self.decode(call, found).await;
     }
 

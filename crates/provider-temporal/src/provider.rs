@@ -18,6 +18,7 @@ use crate::client::{Ask, Client};
 use crate::codec::RemoteCodec;
 use crate::count::{LastCount, count};
 use crate::id::WorkflowRef;
+use crate::quota::Api;
 use crate::reader::Reader;
 use crate::watch::{News, Watches};
 use crate::{CAPABILITIES, Config, ConfigError, definitions, history, list, signal, start, steer};
@@ -132,7 +133,8 @@ impl Provider for TemporalProvider {
             reads.push(async move {
                 let of = WorkflowRef::of(id, verb)?;
                 let ask = Ask { call, verb };
-                self.reader.get(ask, &of, View::Basic).await
+                self.reader.client.turn(ask, Api::Reads).await?;
+                self.reader.look(ask, &of).await
             });
         }
         futures::stream::iter(reads)

@@ -160,6 +160,17 @@ impl Reader {
         Ok(seen)
     }
 
+    /// One execution after a write. The write has taken effect, so this read does not wait for a turn of the
+    /// quota: a caller must not be refused for what was done.
+    pub(crate) async fn get_after_write(
+        &self,
+        ask: Ask<'_>,
+        of: &WorkflowRef,
+    ) -> Result<Observation> {
+        let described = self.describe(ask, of).await?;
+        self.observed(ask, of, &described).await
+    }
+
     /// One of many: the turn of the quota was taken before.
     pub(crate) async fn look(&self, ask: Ask<'_>, of: &WorkflowRef) -> Result<Observation> {
         let described = self.describe_in_turn(ask, of).await?;

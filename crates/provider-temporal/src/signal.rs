@@ -6,7 +6,7 @@
 mod earlier;
 mod update;
 
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest};
 
 use crate::TemporalProvider;
 use crate::api::workflowservice::v1::SignalWorkflowExecutionRequest;
@@ -47,7 +47,7 @@ async fn send(
         // A repeated signal is answered also if the first one has ended the workflow.
         let id = request.request_id.as_str();
         if reader.earlier(ask, of, current, id, body).await?.is_some() {
-            return reader.get(ask, of, View::Basic).await;
+            return reader.get_after_write(ask, of).await;
         }
         if is_closed(current) {
             return Err(steer::has_ended(ask.verb));
@@ -63,7 +63,7 @@ async fn send(
         let sent = reader.client.signal_workflow_execution(ask, message).await;
         provider.nudge(of);
         match sent {
-            Ok(_) => return reader.get(ask, of, View::Basic).await,
+            Ok(_) => return reader.get_after_write(ask, of).await,
             // The run ended in between; another one may continue.
             Err(error) if error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error),

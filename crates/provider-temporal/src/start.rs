@@ -2,7 +2,7 @@
 //! one; afterwards the first run of the chain shows it.
 
 use stateway_model::ExecutionId;
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, StartRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, StartRequest, Verb};
 
 use crate::TemporalProvider;
 use crate::api::enums::v1::WorkflowIdReusePolicy;
@@ -44,7 +44,7 @@ pub(crate) async fn start(
         .is_some_and(|it| it == "use-existing");
     if let Some(run) = earlier_start(provider, ask, &of, &message).await? {
         check_same(provider, ask, &run, &message).await?;
-        return reader.get(ask, &of, View::Basic).await;
+        return reader.get_after_write(ask, &of).await;
     }
     match reader
         .client
@@ -62,7 +62,7 @@ pub(crate) async fn start(
         Err(error) => return Err(error),
     }
     provider.nudge(&of);
-    reader.get(ask, &of, View::Basic).await
+    reader.get_after_write(ask, &of).await
 }
 
 /// The run that this request began before, if the id may be used again: the server compares the request id only with

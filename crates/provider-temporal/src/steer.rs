@@ -6,7 +6,7 @@ mod retry_from;
 
 use stateway_provider_api::{
     CancelMode, CancelRequest, Error, ErrorKind, Observation, PauseRequest, Result, ResumeRequest,
-    RetryNowRequest, Verb, View,
+    RetryNowRequest, Verb,
 };
 
 use crate::TemporalProvider;
@@ -122,7 +122,7 @@ pub(crate) async fn cancel(
     provider.nudge(of);
     match sent {
         Ok(()) => {
-            let seen = reader.get(ask, of, View::Basic).await?;
+            let seen = reader.get_after_write(ask, of).await?;
             // The server accepts the cancellation of a run that has ended, and nothing happens.
             if seen.end_time.is_some() && seen.cancellation.is_none() {
                 return Err(has_ended(ask.verb));
@@ -192,7 +192,7 @@ pub(crate) async fn pause(
         Err(error) => return Err(refused(provider, ask, of, error).await),
     }
     provider.nudge(of);
-    reader.get(ask, of, View::Basic).await
+    reader.get_after_write(ask, of).await
 }
 
 /// A server answers the pause of a workflow that has not begun with INTERNAL, and it does so each time.
@@ -344,7 +344,7 @@ pub(crate) async fn resume(
     }
     changed.check(provider, ask, of).await?;
     provider.nudge(of);
-    reader.get(ask, of, View::Basic).await
+    reader.get_after_write(ask, of).await
 }
 
 fn is_paused(pending: &PendingActivityInfo) -> bool {
@@ -388,7 +388,7 @@ pub(crate) async fn retry_now(
     }
     changed.check(provider, ask, of).await?;
     provider.nudge(of);
-    reader.get(ask, of, View::Basic).await
+    reader.get_after_write(ask, of).await
 }
 
 /// Whether a step's name means this activity; an empty one means every activity.

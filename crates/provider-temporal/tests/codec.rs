@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use stateway_model::ExecutionId;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, ListRequest, Observation, Provider, View};
+use stateway_provider_api::{Call, ListRequest, Observation, Provider, SignalRequest, View};
 use stateway_provider_temporal::{Codec, TemporalProvider};
 
 use mock::Mock;
@@ -246,6 +246,22 @@ async fn labels_are_decoded_in_lists_as_in_descriptions() {
     };
     let page = provider.list(&Call::within(LONG), request).await.unwrap();
     assert_eq!(page.observations[0].labels, described);
+}
+
+#[tokio::test]
+async fn the_answer_of_an_update_is_decoded() {
+    let (mock, provider, _remote) = server(Mood::Decodes).await;
+    let id = put(&mock, "charged");
+    let request = SignalRequest {
+        id,
+        signal: "update:sealed".to_owned(),
+        payload: None,
+        request_id: "update".parse().unwrap(),
+    };
+    let call = Call::within(Duration::from_secs(10));
+    let seen = provider.signal(&call, request).await.unwrap();
+    let note = seen.notes.iter().find(|note| note.contains("answered"));
+    assert!(note.unwrap().contains("card 4242 declined"), "{note:?}");
 }
 
 #[tokio::test]

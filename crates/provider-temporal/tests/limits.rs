@@ -16,8 +16,8 @@ use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, ListPage, ListRequest, Observation, Provider, Result, View, WatchScope,
-    WatchStream, Watched,
+    Call, ErrorKind, ListPage, ListRequest, Observation, Provider, Result, SignalRequest, View,
+    WatchScope, WatchStream, Watched,
 };
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
@@ -223,6 +223,33 @@ async fn gets_wait_for_their_turn() {
         let _ = provider.get(&hurried, id, View::Basic).await;
     }
     assert!(mock.busiest_second(since, &[DESCRIBE]) <= 70);
+}
+
+#[tokio::test]
+async fn what_a_write_has_done_is_not_refused_for_lack_of_a_turn() {
+    let mock = Mock::start().await;
+    let mut config = mock.config();
+    config.quotas.reads = Quota {
+        burst: 4,
+        per_second: 1,
+    };
+    let table = compiled_in("temporal").unwrap();
+    let provider = TemporalProvider::new("test".parse().unwrap(), &config, table).unwrap();
+    let id = put(&mock, "idle", Scene::NoMetadata);
+    let (provider, id) = (&provider, &id);
+    let signals = (0..20).map(|number| async move {
+        let request = SignalRequest {
+            id: id.clone(),
+            signal: "go".to_owned(),
+            request_id: format!("request-{number}").parse().unwrap(),
+            payload: None,
+        };
+        let hurried = Call::within(Duration::from_secs(2));
+        provider.signal(&hurried, request).await
+    });
+    for answer in futures::future::join_all(signals).await {
+        answer.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,10 @@ use crate::{DESCRIPTORS, MAX_ENTRIES};
 
 /// The text of the refusal, with the code OUT_OF_RANGE, as of a message that has too many bytes.
 const REFUSED: &str = "message length too large: more than 50,000 entries in repeated fields";
+/// The text of the refusal of what cannot be counted, with the code INTERNAL, as of a message that cannot be
+/// decoded.
+const GARBLED: &str = "failed to decode Protobuf message: the bytes are not a message of the contract \
+                       (groups and messages of more than 16 levels are not taken)";
 
 /// The codec of the generated code: Protocol Buffers with a limit of entries.
 #[derive(Debug)]
@@ -68,15 +72,17 @@ impl<U: Message + Name + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// Refuses a message with too many entries. What is no message at all is left to the decoder.
+/// Refuses a message with too many entries, and what cannot be counted: the decoder takes some of it, for
+/// example a message with an unknown group.
 fn check<U: Name>(bytes: &[u8]) -> Result<(), Status> {
     let Some(shape) = SHAPES.get(U::full_name().as_str()) else {
         return Ok(());
     };
     let mut left = MAX_ENTRIES;
     match count(bytes, *shape, &mut left, MAX_DEPTH) {
+        Ok(()) => Ok(()),
         Err(Stop::TooMany) => Err(Status::out_of_range(REFUSED)),
-        Ok(()) | Err(Stop::Garbled) => Ok(()),
+        Err(Stop::Garbled) => Err(Status::internal(GARBLED)),
     }
 }
 
@@ -153,7 +159,7 @@ fn collect<'m>(
 
 enum Stop {
     TooMany,
-    /// Not a message.
+    /// Not a message, or one with groups (the contract has none) or of too many levels.
     Garbled,
 }
 
@@ -246,10 +252,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_left_to_the_decoder() {
+    fn what_cannot_be_counted_is_refused() {
         for garbage in [&[0x0a, 0xff][..], &[0xff; 20], &[0x0f, 1], &[0x0a, 5, 1]] {
-            assert!(check::<v1::Observation>(garbage).is_ok());
+            let refused = check::<v1::Observation>(garbage).unwrap_err();
+            assert_eq!(refused.code(), tonic::Code::Internal);
             assert!(v1::Observation::decode(garbage).is_err());
         }
+    }
+
+    #[test]
+    fn an_unknown_group_does_not_hide_what_follows_it() {
+        // Field 100: the begin and the end of a group, which the decoder skips.
+        let group = [0xa3, 6, 0xa4, 6];
+        let bytes = [&group[..], &page(MAX_ENTRIES + 1)].concat();
+        let decoded = v1::ListExecutionsResponse::decode(&bytes[..]).unwrap();
+        assert_eq!(decoded.observations[0].steps.len(), MAX_ENTRIES + 1);
+        assert!(check::<v1::ListExecutionsResponse>(&bytes).is_err());
+        // The same one level deeper.
+        let inner = [&group[..], &decoded.observations[0].encode_to_vec()].concat();
+        let mut outer = vec![0x0a];
+        prost::encoding::encode_varint(inner.len() as u64, &mut outer);
+        outer.extend(inner);
+        assert!(v1::ListExecutionsResponse::decode(&outer[..]).is_ok());
+        assert!(check::<v1::ListExecutionsResponse>(&outer).is_err());
     }
 }

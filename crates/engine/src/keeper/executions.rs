@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::live::Live;
 use super::pace::Cursor;
+use crate::in_memory::{Ended, InMemory};
 use crate::request::Damaged;
 
 /// The most damaged executions that are listed by name.
@@ -19,6 +20,8 @@ const MOST_DAMAGED: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Executions {
     live: HashMap<i64, Live>,
+    /// What readers know of all this.
+    index: Arc<InMemory>,
     numbers: HashMap<Arc<str>, i64>,
     /// The children in memory of each parent.
     children: HashMap<i64, BTreeSet<i64>>,
@@ -45,9 +48,10 @@ pub(super) struct Executions {
 }
 
 impl Executions {
-    pub(super) fn after(last_number: i64) -> Self {
+    pub(super) fn after(last_number: i64, index: Arc<InMemory>) -> Self {
         Self {
             last_number,
+            index,
             ..Self::default()
         }
     }
@@ -88,6 +92,7 @@ impl Executions {
     pub(super) fn keep(&mut self, live: Live) {
         let number = live.origin.number;
         self.numbers.insert(Arc::clone(&live.origin.id), number);
+        self.index.taken_up(&live.origin.id);
         if let Some(parent) = &live.origin.parent {
             self.children
                 .entry(parent.number)
@@ -127,11 +132,32 @@ impl Executions {
 
     /// Drops an execution from memory; its row says when it is due.
     pub(super) fn forget(&mut self, number: i64) {
-        self.count(number, false);
-        self.set_alarm(number, None);
-        let Some(live) = self.live.remove(&number) else {
+        if let Some(live) = self.take(number) {
+            self.index.dropped(&live.origin.id);
+        }
+    }
+
+    /// Drops an execution that is on disk as it is here. One that has ended can still be read without
+    /// its log for a while.
+    pub(super) fn unload(&mut self, number: i64) {
+        let Some(live) = self.take(number) else {
             return;
         };
+        if !live.state.state().is_terminal() {
+            self.index.dropped(&live.origin.id);
+            return;
+        }
+        self.index.ended(Ended {
+            origin: live.origin,
+            state: live.state,
+            bytes: live.bytes,
+        });
+    }
+
+    fn take(&mut self, number: i64) -> Option<Live> {
+        self.count(number, false);
+        self.set_alarm(number, None);
+        let live = self.live.remove(&number)?;
         self.bytes -= live.weighed;
         self.numbers.remove(&live.origin.id);
         if let Some(parent) = &live.origin.parent
@@ -142,12 +168,20 @@ impl Executions {
                 self.children.remove(&parent.number);
             }
         }
+        Some(live)
+    }
+
+    /// The store has removed an execution.
+    pub(super) fn removed(&self, id: &str) {
+        self.index.removed(id);
     }
 
     /// Drops everything from memory but the last number and the list of damaged executions.
     pub(super) fn clear(&mut self) {
+        self.index.clear();
         *self = Self {
             last_number: self.last_number,
+            index: Arc::clone(&self.index),
             damaged: std::mem::take(&mut self.damaged),
             ..Self::default()
         };

@@ -56,7 +56,7 @@ impl Keeper {
         self.spread_news();
         let left = !leaving.is_empty();
         for number in leaving {
-            self.executions.forget(number);
+            self.executions.unload(number);
         }
         // There may be room for a queued execution now; the next turn sees to it.
         let has_room = left || was_full && !self.is_memory_full();
@@ -263,7 +263,8 @@ impl Keeper {
         self.failed_reads.take();
     }
 
-    /// What is done now and then: a broken store is tried again, old request ids are forgotten.
+    /// What is done now and then: a broken store is tried again, old request ids are forgotten, old
+    /// executions are removed.
     pub(super) fn housekeep(&mut self) {
         if let Some(broken) = &mut self.broken {
             if self.now.steady.saturating_duration_since(broken.tried) < TRY_AGAIN {
@@ -278,6 +279,7 @@ impl Keeper {
             self.upkeep.requests_forgotten = self.now.steady;
             self.forget_requests();
         }
+        self.remove_unretained();
     }
 
     /// Loads everything again after a turn was abandoned, if the store can be written.

@@ -323,7 +323,7 @@ impl Keeper {
 
     /// Removes executions from disk and reports that to their watchers. The report does not wait for
     /// the end of the turn: the removal is a transaction of its own.
-    fn remove_from_disk(&mut self, numbers: &[i64]) -> Result<()> {
+    pub(super) fn remove_from_disk(&mut self, numbers: &[i64]) -> Result<()> {
         let mut removed = Vec::with_capacity(numbers.len());
         for number in numbers {
             if let Some(id) = self.store.id_of(*number)? {
@@ -334,6 +334,11 @@ impl Keeper {
             }
         }
         self.store.remove(numbers)?;
+        for effect in &removed {
+            if let Effect::Removed(removed) = effect {
+                self.executions.removed(&removed.id);
+            }
+        }
         self.shown.extend(removed);
         Ok(())
     }

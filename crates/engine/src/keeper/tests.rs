@@ -41,6 +41,20 @@ impl Stepped {
         Self::over(disk.open().expect("a store"), &config, folder)
     }
 
+    /// A keeper that retains finished executions for a while.
+    fn retaining(retention: crate::Retention) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::new(folder.path().join("store.db"));
+        config.clock = Clock::manual("2026-01-01T00:00:00Z".parse().expect("a time"));
+        config.retention = retention;
+        let file = SqliteFile::new(config.path.clone(), &Faults::default());
+        Self::over(file.open().expect("a store"), &config, folder)
+    }
+
+    fn total(&self) -> u64 {
+        self.keeper.store.total().expect("a number")
+    }
+
     fn over(store: Box<dyn Store>, config: &Config, folder: tempfile::TempDir) -> Self {
         let now = config.clock.moment();
         let (keeper, _) = Keeper::open(config, store, Shared::default(), now).expect("a keeper");
@@ -345,4 +359,77 @@ fn a_process_that_lost_the_store_does_not_report_damage() {
     assert_eq!(refused.reason, "STORE_FAILED", "{refused}");
     assert!(refused.message.contains("another process"), "{refused}");
     second.steer(&started.id, Steer::Resume).expect("resumed");
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+fn kill() -> Steer {
+    Steer::Cancel {
+        mode: stateway_machine::CancelMode::Kill,
+        cause: "".into(),
+    }
+}
+
+#[test]
+fn finished_executions_are_removed_after_their_retention_a_few_at_a_time() {
+    let mut stepped = Stepped::retaining(crate::Retention {
+        succeeded: None,
+        failed: Some(HOUR),
+    });
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let open = stepped.start("gate").id;
+    let done = stepped.start("gate").id;
+    let go = Steer::Signal {
+        name: "go".into(),
+        payload: Arc::new(json!(null)),
+    };
+    stepped.steer(&done, go).expect("signalled");
+    let killed: Vec<_> = (0..250).map(|_| stepped.start("gate").id).collect();
+    for id in &killed {
+        stepped.steer(id, kill()).expect("killed");
+    }
+    stepped.pass(HOUR);
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 252, "an hour old, not older");
+    stepped.pass(HOUR);
+    stepped.turn(vec![]);
+    // The first of the 200 that one step reads is the one that succeeded.
+    assert_eq!(stepped.total(), 53);
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 53, "the sweep rests");
+    stepped.pass(Duration::from_millis(50));
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 2);
+    let kept = |id: &str| {
+        stepped
+            .keeper
+            .store
+            .number_of(id)
+            .expect("a read")
+            .is_some()
+    };
+    assert!(kept(&open) && kept(&done) && !kept(&killed[249]));
+}
+
+#[test]
+fn an_execution_stays_until_webhooks_have_its_events_however_old_it_is() {
+    let mut stepped = Stepped::retaining(crate::Retention {
+        succeeded: Some(HOUR),
+        failed: Some(HOUR),
+    });
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let first = stepped.start("gate").id;
+    stepped.steer(&first, kill()).expect("killed");
+    let delivered = stepped.keeper.store.last_position();
+    let second = stepped.start("gate").id;
+    stepped.steer(&second, kill()).expect("killed");
+    stepped.keeper.sinks.insert("hook".into(), delivered);
+    stepped.pass(2 * HOUR);
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 1);
+    let last = stepped.keeper.store.last_position();
+    stepped.keeper.sinks.insert("hook".into(), last);
+    stepped.pass(Duration::from_secs(60));
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 0);
 }

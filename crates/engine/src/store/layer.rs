@@ -56,6 +56,7 @@ macro_rules! layered_reading {
                 next_wake(after: Timestamp) -> Option<Timestamp>;
                 begun() -> Vec<(Arc<str>, i64)>;
                 ended(before: Timestamp, needed: Option<i64>, limit: usize) -> Vec<i64>;
+                ended_after(after: (Timestamp, i64), before: Timestamp, limit: usize) -> Vec<(Timestamp, i64, SubState)>;
                 held_back(before: Timestamp, after: i64, limit: usize) -> u64;
                 open_children(parent: i64) -> Vec<ExecutionRow>;
                 outdated(after: i64, limit: usize) -> Vec<i64>;

@@ -110,6 +110,15 @@ pub(crate) trait RowReading {
     /// after the position `needed`.
     fn ended(&self, before: Timestamp, needed: Option<i64>, limit: usize) -> Result<Vec<i64>>;
 
+    /// Executions that ended before a time, with their final sub-states, in the order of their ends and
+    /// numbers, after a place in this order.
+    fn ended_after(
+        &self,
+        after: (Timestamp, i64),
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, i64, SubState)>>;
+
     /// How many executions that ended before this time have events after a position, counted up to
     /// `limit`.
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64>;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::{Backend, Reading, Store, StoreError};
@@ -173,5 +174,34 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let patience = connection.busy_timeout(PATIENCE);
     patience.map_err(|error| StoreError::of(path, error))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Without this guarantee the bundled SQLite prepares a cached statement again whenever its values
+    // change, in order to plan by them.
+    let planned_once = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+    planned_once.map_err(|error| StoreError::of(path, error))?;
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+    use crate::store::LogReading as _;
+
+    #[test]
+    fn a_statement_is_prepared_once_however_often_it_is_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.db");
+        let writer = open_writer(&path, &SharedHandle::default()).expect("a store");
+        let reader = open_reader(&path).expect("a reader");
+        for store in [&writer, &reader] {
+            for number in 1..10 {
+                let walked = store.walk(number, 1, 0, &mut |_| Ok(true));
+                walked.expect("a log without rows");
+            }
+            let walk = store.connection.prepare_cached(read::WALK);
+            let walk = walk.expect("a statement");
+            assert_eq!(walk.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, SignalRequest, Verb};
 
 use super::{MOST_TRIES, moves_on};
 use crate::api::enums::v1::UpdateWorkflowExecutionLifecycleStage as Stage;
@@ -65,9 +65,12 @@ pub(super) async fn update(
         let answer = answer(provider, ask, message).await;
         provider.nudge(of);
         match answer {
-            Ok(answer) => {
+            Ok(mut answer) => {
+                if let (Some(codec), Some(outcome)) = (&reader.codec, &mut answer.outcome) {
+                    codec.decode_outcome(ask.call, outcome).await;
+                }
                 let note = note(name, &answer)?;
-                let mut seen = reader.get(ask, of, View::Basic).await?;
+                let mut seen = reader.get_after_write(ask, of).await?;
                 seen.notes.push(note);
                 return Ok(seen);
             }

@@ -1,6 +1,6 @@
 //! `retry_from`: a reset to the workflow task that led to a step.
 
-use stateway_provider_api::{Error, ErrorKind, Observation, Result, RetryFromRequest, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Result, RetryFromRequest, Verb};
 
 use crate::TemporalProvider;
 use crate::api::workflowservice::v1::ResetWorkflowExecutionRequest;
@@ -34,7 +34,7 @@ pub(crate) async fn retry_from(
     // The server compares request ids only after it has checked the event, which is one of the run before.
     let reason = reason(request);
     if reader.was_reset(ask, &whole, &reason).await? {
-        return reader.get(ask, &whole, View::Basic).await;
+        return reader.get_after_write(ask, &whole).await;
     }
     let point = if request.from_start {
         reader.first_task(ask, &of.run(run_id(current))).await?
@@ -56,7 +56,7 @@ pub(crate) async fn retry_from(
     let sent = reader.client.reset_workflow_execution(ask, message).await;
     sent.map_err(|error| not_found(error, ask.verb, of))?;
     provider.nudge(&whole);
-    reader.get(ask, &whole, View::Basic).await
+    reader.get_after_write(ask, &whole).await
 }
 
 impl Reader {

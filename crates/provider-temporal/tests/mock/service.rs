@@ -597,6 +597,12 @@ impl WorkflowService for Service {
             let run = found(world, request.workflow_execution.as_ref())?;
             let wanted = request.request.clone().unwrap_or_default();
             let id = wanted.meta.clone().unwrap_or_default().update_id;
+            let is_sealed = wanted.input.as_ref().is_some_and(|it| it.name == "sealed");
+            let encoding = if is_sealed {
+                "binary/encrypted"
+            } else {
+                "json/plain"
+            };
             if !run.requests.contains(&id) {
                 if run.is_closed() {
                     return Err(answer::completed());
@@ -606,7 +612,7 @@ impl WorkflowService for Service {
             }
             let value = outcome::Value::Success(Payloads {
                 payloads: vec![Payload {
-                    metadata: [("encoding".to_owned(), "json/plain".into())].into(),
+                    metadata: [("encoding".to_owned(), encoding.into())].into(),
                     data: json!(format!("answer to {id}")).to_string().into(),
                 }],
             });

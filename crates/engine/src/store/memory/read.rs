@@ -275,6 +275,22 @@ impl RowReading for MemoryStore {
             .collect())
     }
 
+    fn ended_after(
+        &self,
+        after: (Timestamp, i64),
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, i64, SubState)>> {
+        let tables = self.tables();
+        let found = tables.ended_before(before).into_iter();
+        let found = found.filter(|place| *place > after).take(limit);
+        let shown = |(ended, number)| {
+            let kept = tables.executions.get(&number)?;
+            Some((ended, number, kept.status.sub_state))
+        };
+        Ok(found.filter_map(shown).collect())
+    }
+
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64> {
         let tables = self.tables();
         let mut found = tables.ended_before(before);

@@ -1,9 +1,13 @@
 //! Reading: one file for each subject of the contract, and the rest here.
 
 mod definitions;
+mod list;
 mod log;
 mod requests;
 mod rows;
+
+#[cfg(test)]
+pub(super) use log::WALK;
 
 use std::path::Path;
 

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migration/001_first.sql"),
     include_str!("migration/002_disabled_triggers.sql"),
     include_str!("migration/003_forks.sql"),
+    include_str!("migration/004_by_definition.sql"),
 ];
 
 /// The version this build writes.
@@ -77,6 +78,7 @@ mod tests {
         include_str!("../../../tests/golden/store-v1.sql"),
         include_str!("../../../tests/golden/store-v2.sql"),
         include_str!("../../../tests/golden/store-v3.sql"),
+        include_str!("../../../tests/golden/store-v4.sql"),
     ];
 
     fn schema(file: &Connection) -> Vec<String> {

@@ -17,7 +17,7 @@ const BACK: &str = "\
 const LOG_BYTES: usize = 1024 * 1024;
 /// A log along its lineage, in one query: from the branch back over its parents, of each the rows up
 /// to where the next one grew from it. A branch is always younger than its parent, so this ends.
-const WALK: &str = "\
+pub(in crate::store::sqlite) const WALK: &str = "\
     WITH RECURSIVE lineage (branch, up_to) AS ( \
         SELECT ?2, 9223372036854775807 \
         UNION ALL \
@@ -29,6 +29,11 @@ const WALK: &str = "\
     JOIN events e ON e.execution = ?1 AND e.branch = l.branch \
         AND e.sequence > ?3 AND e.sequence <= l.up_to \
     ORDER BY e.sequence";
+
+/// The same of the first branch, which has no parent.
+const WALK_FIRST: &str = "\
+    SELECT position, branch, 9223372036854775807, hash, lines, sequence FROM events \
+    WHERE execution = ?1 AND branch = ?2 AND sequence > ?3 ORDER BY sequence";
 
 /// The sequence of the last row of a lineage that begins at or before a sequence.
 const ROW_START: &str = "\
@@ -68,7 +73,8 @@ impl LogReading for Sqlite {
         after: u64,
         each: &mut dyn FnMut(LogRow<'_>) -> Result<bool, StoreError>,
     ) -> Result<(), StoreError> {
-        let mut query = self.connection.prepare_cached(WALK)?;
+        let sql = if branch == 0 { WALK_FIRST } else { WALK };
+        let mut query = self.connection.prepare_cached(sql)?;
         let after = i64::try_from(after).unwrap_or(i64::MAX);
         let mut rows = query.query(params![number, branch, after])?;
         while let Some(row) = rows.next()? {

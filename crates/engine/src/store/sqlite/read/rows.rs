@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension as _, params, params_from_iter};
+use rusqlite::{OptionalExtension as _, params};
 use stateway_model::SubState;
 
 use crate::request::ListQuery;
@@ -40,30 +40,7 @@ impl RowReading for Sqlite {
     }
 
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>, StoreError> {
-        let mut wheres = vec!["number < ?1".to_owned()];
-        let mut values: Vec<rusqlite::types::Value> = vec![query.before.unwrap_or(i64::MAX).into()];
-        let words: Vec<_> = query.sub_states.iter().map(|word| word.as_str()).collect();
-        any_of("sub_state", &words, &mut wheres, &mut values);
-        let words: Vec<_> = query.states.iter().map(|word| word.as_str()).collect();
-        any_of("state", &words, &mut wheres, &mut values);
-        if let Some(definition) = &query.definition {
-            any_of("definition", &[definition], &mut wheres, &mut values);
-        }
-        if query.inbox {
-            wheres.push("inbox > 0".to_owned());
-        }
-        let sql = format!(
-            "SELECT {KEPT} FROM executions WHERE {} ORDER BY number DESC LIMIT {}",
-            wheres.join(" AND "),
-            query.limit
-        );
-        let mut query = self.connection.prepare_cached(&sql)?;
-        let mut rows = query.query(params_from_iter(values))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(kept(row)?);
-        }
-        Ok(found)
+        self.page(query)
     }
 
     fn showing(&self, sub_state: SubState, most: u32) -> Result<u64, StoreError> {
@@ -181,6 +158,39 @@ impl RowReading for Sqlite {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn ended_after(
+        &self,
+        (ended, number): (Timestamp, i64),
+        before: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(Timestamp, i64, SubState)>, StoreError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT ended_at, number, sub_state FROM executions INDEXED BY executions_by_end \
+             WHERE ended_at < ?1 AND (ended_at, number) > (?2, ?3) \
+             ORDER BY ended_at, number LIMIT ?4",
+        )?;
+        let bounds = params![
+            before.as_millisecond(),
+            ended.as_millisecond(),
+            number,
+            i64::try_from(limit).unwrap_or(i64::MAX)
+        ];
+        let mut rows = query.query(bounds)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let number = row.get(1)?;
+            let damaged = |what| StoreError::corrupt(format_args!("execution {number}: {what}"));
+            let ended = time(row.get(0)?).ok_or_else(|| damaged("ended_at"))?;
+            let shown = row.get::<_, String>(2)?;
+            found.push((
+                ended,
+                number,
+                shown.parse().map_err(|_| damaged("sub_state"))?,
+            ));
+        }
+        Ok(found)
+    }
+
     fn held_back(&self, before: Timestamp, after: i64, limit: usize) -> Result<u64, StoreError> {
         let mut query = self.connection.prepare_cached(
             "SELECT count(*) FROM (SELECT 1 FROM executions WHERE ended_at < ?1 AND EXISTS \
@@ -270,23 +280,4 @@ impl RowReading for Sqlite {
         let rows = query.query_map(params![id, limit], |row| row.get::<_, String>(0))?;
         rows.map(|row| Ok(row?.into())).collect()
     }
-}
-
-fn any_of(
-    column: &str,
-    words: &[&str],
-    wheres: &mut Vec<String>,
-    values: &mut Vec<rusqlite::types::Value>,
-) {
-    if words.is_empty() {
-        return;
-    }
-    let marks: Vec<_> = words
-        .iter()
-        .map(|word| {
-            values.push((*word).to_owned().into());
-            format!("?{}", values.len())
-        })
-        .collect();
-    wheres.push(format!("{column} IN ({})", marks.join(", ")));
 }
