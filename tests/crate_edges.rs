@@ -90,10 +90,12 @@ const EDGES: &[(&str, &[&str])] = &[
         "bench",
         &[
             "client",
+            "model",
             "proto",
             "provider-api",
             "provider-memory",
             "provider-server",
+            "provider-temporal",
         ],
     ),
     ("xtask", &["provider-api"]),

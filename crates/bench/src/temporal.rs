@@ -1,7 +1,8 @@
-//! A real Temporal server behind the gateway: GetExecution beside the bare description it stands for, a
+//! A real Temporal server behind the gateway: the provider's read and GetExecution beside the bare description, a
 //! watch of a thousand workflows, a hundred of them between attempts, and a watch for each of some of them.
 
 mod lab;
+mod overhead;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -17,10 +18,6 @@ use crate::Outcome;
 use lab::Lab;
 use wire::Frontend;
 
-const ROUNDS: usize = 21;
-const CALLS: usize = 60;
-/// GetExecution may take this much longer than the description behind it.
-const MOST_OVERHEAD: f64 = 0.15;
 const WAITING: usize = 900;
 const RETRYING: usize = 100;
 const STARTS_IN_FLIGHT: usize = 8;
@@ -49,10 +46,11 @@ pub(crate) async fn run() -> Outcome<()> {
     let lab = Lab::new().await?;
     let client = ExecutionsClient::connect(lab.gateway.url.clone()).await?;
     start(&client, "alone", &failing(3_600)).await?;
-    let overhead = overhead(&lab, &client, "alone").await?;
+    until_it_backs_off(&client, &name_of("alone")).await?;
+    let little_overhead = overhead::measure(&lab, &client, "alone").await?;
     let within_bounds = watch(&lab, &client).await?;
     println!("load average {}", load());
-    if overhead <= MOST_OVERHEAD && within_bounds {
+    if little_overhead && within_bounds {
         Ok(())
     } else {
         Err("that is more than promised".into())
@@ -113,54 +111,6 @@ async fn until_it_backs_off(client: &ExecutionsClient<Channel>, name: &str) -> O
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
-}
-
-/// In turns, one call in flight, because that is where an overhead shows. Each round gives a ratio of
-/// medians, and the median of those decides: other work on the machine meets both alike.
-async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, id: &str) -> Outcome<f64> {
-    let name = name_of(id);
-    until_it_backs_off(client, &name).await?;
-    let frontend = Frontend::connect(&lab.address).await?;
-    println!(
-        "GetExecution beside the bare DescribeWorkflowExecution, one call in flight, {CALLS} of each a round"
-    );
-    println!("round  Describe p50 ms  GetExecution p50 ms  no upstream p50 ms  overhead");
-    let mut ratios = Vec::new();
-    for round in 0..=ROUNDS {
-        let mut took = [const { Vec::new() }; 3];
-        for call in 0..CALLS {
-            for way in [[0, 1, 2], [1, 0, 2]][call % 2] {
-                let began = Instant::now();
-                match way {
-                    0 => frontend.describe(id).await?,
-                    1 => drop(get(client, &name).await?),
-                    _ => drop(get(client, "providers/nobody/executions/x").await),
-                }
-                took[way].push(began.elapsed());
-            }
-        }
-        // The first round warms everything up.
-        if round == 0 {
-            continue;
-        }
-        let [bare, through, empty] = took.map(|took| milliseconds(median(took)));
-        let over = through / bare - 1.0;
-        println!(
-            "{round:5}  {bare:15.2}  {through:19.2}  {empty:18.2}  {:7.1}%",
-            over * 100.0
-        );
-        ratios.push(over);
-    }
-    ratios.sort_by(f64::total_cmp);
-    let at = |part: usize| ratios[ratios.len() * part / 4] * 100.0;
-    println!(
-        "overhead {:.1}% (median of {ROUNDS} rounds; at most {:.0}% wanted), quartiles {:.1}% and {:.1}%\n",
-        at(2),
-        MOST_OVERHEAD * 100.0,
-        at(1),
-        at(3)
-    );
-    Ok(at(2) / 100.0)
 }
 
 /// One watch of all executions; true if it costs and lags no more than promised.

@@ -36,8 +36,8 @@ enum What {
     Restate,
     /// GetExecution through a provider in another process, against the same provider in the gateway
     Remote,
-    /// GetExecution against the bare description on a real Temporal server, and a watch of 1,000
-    /// workflows
+    /// The provider's get and GetExecution against the bare description on a real Temporal server, and a
+    /// watch of 1,000 workflows
     Temporal,
 }
 
