@@ -31,22 +31,40 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// The last count that took several pages.
 #[derive(Debug, Default)]
-pub(crate) struct LastCount(Mutex<Option<(Instant, Vec<Count>)>>);
+pub(crate) struct LastCount(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    /// How often something was changed through this provider.
+    changes: u64,
+    counted: Option<(Instant, Vec<Count>)>,
+}
 
 impl LastCount {
     fn fresh(&self, now: Instant) -> Option<Vec<Count>> {
         let last = lock(&self.0);
-        let (at, counts) = last.as_ref()?;
+        let (at, counts) = last.counted.as_ref()?;
         (*at + REMEMBERED > now).then(|| counts.clone())
     }
 
-    fn keep(&self, now: Instant, counts: &[Count]) {
-        *lock(&self.0) = Some((now, counts.to_vec()));
+    fn changes(&self) -> u64 {
+        lock(&self.0).changes
+    }
+
+    /// Remembers a count that began after so many changes, unless another was made since: the count may have
+    /// missed it.
+    fn keep(&self, now: Instant, changes: u64, counts: &[Count]) {
+        let mut last = lock(&self.0);
+        if last.changes == changes {
+            last.counted = Some((now, counts.to_vec()));
+        }
     }
 
     /// Something was changed through this provider.
     pub(crate) fn forget(&self) {
-        *lock(&self.0) = None;
+        let mut last = lock(&self.0);
+        last.changes += 1;
+        last.counted = None;
     }
 }
 
@@ -58,12 +76,24 @@ pub(crate) async fn count(
     if let Some(counts) = last.fresh(reader.clock.now()) {
         return Ok(counts);
     }
+    let changes = last.changes();
     let mut tally = Tally::default();
     let patience = ask.call.remaining() / 2;
     let (mut workflows, mut listed) = (BTreeSet::new(), BTreeMap::<i32, u64>::new());
     let mut token = Vec::new();
+    // A count that failed in part is better than none, and not worth remembering.
+    let mut is_whole = true;
     for page in 0..MOST_PAGES {
-        let runs = reader.runs(ask, query::ALL, LONGEST_PAGE, token).await?;
+        let runs = reader.runs(ask, query::ALL, LONGEST_PAGE, token);
+        let runs = if page == 0 {
+            runs.await?
+        } else {
+            let Some(runs) = in_part_of(ask, "runs", runs).await else {
+                is_whole = false;
+                break;
+            };
+            runs
+        };
         for run in &runs.rows {
             *listed.entry(run.status).or_default() += 1;
         }
@@ -76,7 +106,7 @@ pub(crate) async fn count(
         if token.is_empty() {
             let counts = tally.counts(table);
             if page > 0 {
-                last.keep(reader.clock.now(), &counts);
+                last.keep(reader.clock.now(), changes, &counts);
             }
             return Ok(counts);
         }
@@ -85,10 +115,33 @@ pub(crate) async fn count(
             break;
         }
     }
-    tally.add_unlisted(table, reader.runs_by_status(ask).await?, &listed);
+    let by_status = in_part_of(ask, "the number of runs", reader.runs_by_status(ask)).await;
+    is_whole &= by_status.is_some();
+    tally.add_unlisted(table, by_status.flatten(), &listed);
     let counts = tally.counts(table);
-    last.keep(reader.clock.now(), &counts);
+    if is_whole {
+        last.keep(reader.clock.now(), changes, &counts);
+    }
     Ok(counts)
+}
+
+/// What the server answers in half of the time that is left, so that a count can end without it.
+async fn in_part_of<T>(
+    ask: Ask<'_>,
+    what: &str,
+    answer: impl Future<Output = Result<T>>,
+) -> Option<T> {
+    match tokio::time::timeout(ask.call.remaining() / 2, answer).await {
+        Ok(Ok(answer)) => Some(answer),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, what, "not counted");
+            None
+        }
+        Err(_) => {
+            tracing::debug!(what, "not counted in time");
+            None
+        }
+    }
 }
 
 impl Reader {

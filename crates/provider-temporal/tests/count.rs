@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::json;
+use stateway_model::ExecutionId;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, Provider, classify};
+use stateway_provider_api::{
+    Call, CancelMode, CancelRequest, CompensationChoice, Provider, classify,
+};
 use stateway_provider_temporal::TemporalProvider;
 
 use mock::Mock;
@@ -132,4 +135,63 @@ async fn more_runs_than_are_listed_are_counted_by_the_server() {
     provider.clock().skip(Duration::from_secs(10));
     counted(&provider).await;
     assert!(!mock.calls_since(since).is_empty());
+}
+
+/// Puts more runs than a page has: the newest are open.
+fn put_two_pages(mock: &Mock) {
+    for number in 0..600 {
+        put(mock, &format!("old-{number}"), "COMPLETED", 9_000 - number);
+    }
+    for number in 0..600 {
+        put(mock, &format!("open-{number}"), "PAUSED", 2_000 - number);
+    }
+    mock.exhaust(DESCRIBE, "RpsLimit");
+}
+
+#[tokio::test]
+async fn a_count_without_its_later_pages_is_incomplete_and_not_remembered() {
+    let mock = Mock::start().await;
+    put_two_pages(&mock);
+    mock.refuse_nth(LIST, 2);
+    let provider = provider(&mock);
+    let counts = counted(&provider).await;
+    assert_eq!(counts["waiting"], "600");
+    assert_eq!(counts["succeeded"], "400+");
+    let counts = counted(&provider).await;
+    assert_eq!(counts["succeeded"], "600");
+}
+
+#[tokio::test]
+async fn without_later_pages_and_the_servers_counts_every_number_may_be_more() {
+    let mock = Mock::start().await;
+    put_two_pages(&mock);
+    mock.refuse_nth(LIST, 2);
+    mock.refuse(COUNT);
+    let counts = counted(&provider(&mock)).await;
+    assert_eq!(counts["waiting"], "600+");
+    assert_eq!(counts["succeeded"], "400+");
+    assert_eq!(counts["failed"], "0+");
+}
+
+#[tokio::test]
+async fn a_count_during_a_change_is_not_remembered() {
+    let mock = Mock::start().await;
+    put_two_pages(&mock);
+    mock.allow(DESCRIBE);
+    let provider = provider(&mock);
+    let call = Call::within(Duration::from_secs(20));
+    let mut count = provider.count(&call);
+    assert!(futures::poll!(&mut count).is_pending());
+    let request = CancelRequest {
+        id: ExecutionId::new("open-7").unwrap(),
+        mode: CancelMode::Kill,
+        compensation: CompensationChoice::default(),
+        comment: String::new(),
+        request_id: "kill-7".parse().unwrap(),
+    };
+    provider.cancel(&call, request).await.unwrap();
+    count.await.unwrap();
+    let since = Instant::now();
+    counted(&provider).await;
+    assert!(mock.calls_since(since).contains_key(LIST));
 }
