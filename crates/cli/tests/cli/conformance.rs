@@ -1,11 +1,15 @@
 //! `stateway conformance`, against the reference provider on a socket.
 
+#[allow(dead_code)] // Its own main.
+#[path = "../../../provider-memory/tests/broken.rs"]
+mod broken;
 #[path = "../../../provider-memory/tests/harness/mod.rs"]
 mod harness;
 
 use std::sync::Arc;
 
 use stateway_conformance::StagedProvider;
+use stateway_contract_kit::Harness;
 use stateway_provider_memory::MemoryProvider;
 use stateway_provider_server::{About, Listener, ProviderServer, serve};
 use tempfile::TempDir;
@@ -15,9 +19,13 @@ use crate::binary::run;
 
 /// The provider with Staging, and its address.
 fn served(folder: &TempDir) -> (String, Runtime) {
+    served_by(Arc::new(harness::Memory), folder)
+}
+
+fn served_by(harness: Arc<dyn Harness>, folder: &TempDir) -> (String, Runtime) {
     let runtime = Runtime::new().unwrap();
     let socket = folder.path().join("provider.sock");
-    let staged = runtime.block_on(StagedProvider::new(Arc::new(harness::Memory)));
+    let staged = runtime.block_on(StagedProvider::new(harness));
     let routes = staged.unwrap().routes(About::new("memory", "1"));
     let listener = {
         let _inside = runtime.enter();
@@ -55,6 +63,22 @@ fn every_case_is_printed_with_the_reason_of_a_skip_and_written_as_junit() {
         xml.contains("<testcase classname=\"capability_on\""),
         "{xml}"
     );
+}
+
+#[test]
+fn a_case_that_fails_is_shown_with_its_reason_and_decides_the_exit_code() {
+    let folder = TempDir::new().unwrap();
+    let broken = broken::BrokenMemory(broken::Defect::StartDropsLabels);
+    let (address, _runtime) = served_by(Arc::new(broken), &folder);
+    let report = folder.path().join("report.xml");
+    let case = "start::labels_are_kept";
+    let junit = report.to_str().unwrap();
+    let ran = run(&["conformance", &address, "--filter", case, "--junit", junit]);
+    let out = ran.exits(8).out;
+    assert!(out.contains(&format!("failed  {case}: ")), "{out}");
+    assert!(out.contains(" 1 failed, "), "{out}");
+    let xml = std::fs::read_to_string(report).unwrap();
+    assert!(xml.contains("<failure"), "{xml}");
 }
 
 #[test]
