@@ -188,10 +188,11 @@ impl Subject for Staged {
             }
             _ => None,
         };
-        let has_ended = matches!(scene, Scene::Failed);
         let staged = self.place.stage(&format!("scene-{number}"), scene);
-        // The history of a chain finds earlier runs by a list.
-        if let (true, Ok(id)) = (has_ended, &staged) {
+        // Lists that are narrowed to a status, and the history of a chain, depend on what lists show.
+        if let Ok(id) = &staged
+            && self.place.namespace.has_ended(id)
+        {
             self.place.namespace.until_listed(id);
         }
         if let Some(row) = row {

@@ -192,10 +192,30 @@ impl Namespace {
         })
     }
 
-    /// Waits until lists of the server show a workflow: they lag behind its writes.
+    fn status(&self, id: &str) -> Option<String> {
+        let shown = self.describe(id);
+        let status = shown["workflowExecutionInfo"]["status"].as_str();
+        status.map(str::to_owned)
+    }
+
+    /// Whether the current run of a workflow is closed.
+    pub(crate) fn has_ended(&self, id: &str) -> bool {
+        let open = ["RUNNING", "PAUSED"].map(|it| format!("WORKFLOW_EXECUTION_STATUS_{it}"));
+        self.status(id)
+            .is_some_and(|status| !open.contains(&status))
+    }
+
+    /// Waits until lists of the server show a workflow in its status: they lag behind its writes.
     #[track_caller]
     pub(crate) fn until_listed(&self, id: &str) {
-        self.until_found(&format!("WorkflowId%3D%27{id}%27"), id);
+        eventually(&format!("`{id}` is listed in its status"), || {
+            let status = self.status(id);
+            let path = format!("workflows?query=WorkflowId%3D%27{id}%27");
+            let (_, found) = self.call("GET", &path, &Value::Null);
+            let rows = found["executions"].as_array()?;
+            let mut shown = rows.iter().map(|row| row["status"].as_str());
+            shown.any(|shown| shown == status.as_deref()).then_some(())
+        });
     }
 
     /// Waits until a query, as a part of an address, finds a workflow.

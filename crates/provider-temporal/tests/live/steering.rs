@@ -258,7 +258,7 @@ pub(crate) async fn without_a_worker_it_waits_for_capacity(rig: &Rig) {
         .iter()
         .find(|wait| wait.kind == WaitKind::Capacity)
         .unwrap();
-    assert!(wait.name.contains(NOBODY), "{wait:?}");
+    assert!(wait.detail.contains(NOBODY), "{wait:?}");
     let busy = rig.id("queued-activity");
     let id = rig
         .start(&busy, json!([activity(json!({"queue": NOBODY}))]))
