@@ -75,10 +75,11 @@ async fn only_loopback_is_served_and_the_refusal_says_why() {
     assert!(
         error
             .to_string()
-            .contains("transport security and authentication"),
+            .contains("without TLS and a method of authentication"),
         "{error}"
     );
-    assert!(!error.hint().is_empty());
+    let hint = error.hint();
+    assert!(hint.contains("[server.tls]"), "{hint}");
 }
 
 #[tokio::test]
