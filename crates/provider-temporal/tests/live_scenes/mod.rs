@@ -158,7 +158,11 @@ impl Place {
                 .as_array()
                 .cloned()
                 .unwrap_or_default();
-            let children = shown["pendingChildren"].as_array().map_or(0, Vec::len);
+            // The start of a child causes a workflow task.
+            let has_begun =
+                |child: &&Value| child["runId"].as_str().is_some_and(|it| !it.is_empty());
+            let children = shown["pendingChildren"].as_array();
+            let children = children.map_or(0, |all| all.iter().filter(has_begun).count());
             let of = |state: &str| {
                 let state = format!("PENDING_ACTIVITY_STATE_{state}");
                 activities
