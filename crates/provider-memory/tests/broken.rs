@@ -3,7 +3,7 @@
 
 #[path = "broken/defect.rs"]
 mod defect;
-mod harness;
+pub(crate) mod harness;
 #[path = "broken/inbox.rs"]
 mod inbox;
 #[path = "broken/provider.rs"]

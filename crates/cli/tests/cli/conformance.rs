@@ -3,8 +3,6 @@
 #[allow(dead_code)] // Its own main.
 #[path = "../../../provider-memory/tests/broken.rs"]
 mod broken;
-#[path = "../../../provider-memory/tests/harness/mod.rs"]
-mod harness;
 
 use std::sync::Arc;
 
@@ -19,7 +17,7 @@ use crate::binary::run;
 
 /// The provider with Staging, and its address.
 fn served(folder: &TempDir) -> (String, Runtime) {
-    served_by(Arc::new(harness::Memory), folder)
+    served_by(Arc::new(broken::harness::Memory), folder)
 }
 
 fn served_by(harness: Arc<dyn Harness>, folder: &TempDir) -> (String, Runtime) {
