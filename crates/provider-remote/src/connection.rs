@@ -28,9 +28,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// A connection that is lost within this time has a short life.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
-/// No process that was started anew is lost as soon as this.
+/// A connection that is lost sooner than this is not taken for the restart of a process.
 const SHORTEST_RESTART: Duration = Duration::from_millis(20);
-/// So many of them in a row are accepted before the next connect waits.
+/// After this number of short lives in a row, the next connect waits.
 const SHORT_LIVES: u32 = 3;
 
 /// The connection to one provider.

@@ -68,12 +68,15 @@ const SIGNALED: EventType = EventType::WorkflowExecutionSignaled;
 async fn a_signal_that_is_repeated_in_a_later_run_is_delivered_once() {
     let (mock, provider) = server().await;
     let id = put(&mock, "chain");
-    let go = signal(&id, "go", "s1", "1");
-    provider.signal(&call(), go.clone()).await.unwrap();
+    let request = signal(&id, "go", "s1", "1");
+    provider.signal(&call(), request.clone()).await.unwrap();
     for _ in 0..3 {
         mock.change(|world| world.continue_as_new("chain"));
         // A gateway that has read nothing of the chain before.
-        gateway(&mock).signal(&call(), go.clone()).await.unwrap();
+        gateway(&mock)
+            .signal(&call(), request.clone())
+            .await
+            .unwrap();
     }
     assert_eq!(count(&mock, SIGNALED), 1);
     let other = signal(&id, "go", "s1", "2");
@@ -107,12 +110,12 @@ async fn a_signal_is_compared_also_after_many_events() {
 async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
     let (mock, provider) = server().await;
     let id = put(&mock, "reset");
-    let go = signal(&id, "go", "s1", "1");
-    provider.signal(&call(), go.clone()).await.unwrap();
+    let request = signal(&id, "go", "s1", "1");
+    provider.signal(&call(), request.clone()).await.unwrap();
     let from_start = retry_from_start(&id);
     provider.retry_from(&call(), from_start).await.unwrap();
     let before = count(&mock, SIGNALED);
-    provider.signal(&call(), go).await.unwrap();
+    provider.signal(&call(), request).await.unwrap();
     assert_eq!(count(&mock, SIGNALED), before);
 }
 
@@ -120,7 +123,7 @@ async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
 async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
     let (mock, provider) = server().await;
     let id = put(&mock, "moving");
-    let go = signal(&id, "go", "s1", "1");
+    let request = signal(&id, "go", "s1", "1");
     // Another gateway delivers the same signal to the old run, and the workflow continues as new.
     mock.before("SignalWorkflowExecution", |world| {
         let attributes = json!({
@@ -129,7 +132,7 @@ async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
         world.runs[0].record("WORKFLOW_EXECUTION_SIGNALED", &attributes);
         world.continue_as_new("moving");
     });
-    provider.signal(&call(), go).await.unwrap();
+    provider.signal(&call(), request).await.unwrap();
     assert_eq!(count(&mock, SIGNALED), 1);
     mock.before("SignalWorkflowExecution", |world| {
         world.continue_as_new("moving");
@@ -147,8 +150,8 @@ async fn runs_that_the_server_has_deleted_do_not_refuse_a_signal() {
         world.continue_as_new("old");
         world.runs.remove(0);
     });
-    let go = signal(&id, "go", "s1", "1");
-    provider.signal(&call(), go).await.unwrap();
+    let request = signal(&id, "go", "s1", "1");
+    provider.signal(&call(), request).await.unwrap();
     assert_eq!(count(&mock, SIGNALED), 1);
 }
 
@@ -452,8 +455,8 @@ async fn a_signal_to_a_chain_reads_each_ended_run_once() {
     for _ in 0..5 {
         mock.change(|world| world.continue_as_new("chain"));
     }
-    let go = signal(&id, "go", "s1", "1");
-    provider.signal(&call(), go).await.unwrap();
+    let request = signal(&id, "go", "s1", "1");
+    provider.signal(&call(), request).await.unwrap();
     let began = Instant::now();
     let next = signal(&id, "go", "s2", "1");
     provider.signal(&call(), next).await.unwrap();

@@ -112,7 +112,7 @@ fn encrypted() -> Value {
     json!({"metadata": {"encoding": ENCRYPTED}, "data": "c2VjcmV0"})
 }
 
-/// A workflow whose activity failed for good, with an encoded message, and whose memo is encoded.
+/// A workflow with an encoded memo. Its activity failed, is not retried, and has an encoded failure message.
 fn put(mock: &Mock, id: &str) -> ExecutionId {
     let time = "2026-11-01T08:00:00Z";
     let run = format!("0cc1e1af-0fa0-788e-9075-{:012x}", id.len());

@@ -1,4 +1,4 @@
-//! Counts: each workflow once, by what it shows; more than can be listed is said to be more.
+//! Counts: each workflow counts once, by its sub-state. A count that is not complete is marked `at_least`.
 
 #![allow(clippy::unwrap_used)]
 

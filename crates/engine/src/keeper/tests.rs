@@ -379,11 +379,11 @@ fn finished_executions_are_removed_after_their_retention_a_few_at_a_time() {
     stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
     let open = stepped.start("gate").id;
     let done = stepped.start("gate").id;
-    let go = Steer::Signal {
+    let request = Steer::Signal {
         name: "go".into(),
         payload: Arc::new(json!(null)),
     };
-    stepped.steer(&done, go).expect("signalled");
+    stepped.steer(&done, request).expect("signalled");
     let killed: Vec<_> = (0..250).map(|_| stepped.start("gate").id).collect();
     for id in &killed {
         stepped.steer(id, kill()).expect("killed");

@@ -349,7 +349,7 @@ impl Stage {
 }
 
 #[tokio::test]
-#[ignore = "makes the golden histories anew: `cargo xtask histories`"]
+#[ignore = "records the golden histories again: `cargo xtask histories`"]
 async fn regenerate() {
     std::fs::create_dir_all(folder()).unwrap();
     let mut stage = Stage::new(&[SAGA]).await;

@@ -1,3 +1,5 @@
+//! Invocations as a function: the frames of a request in, the frames of the answer out. No server.
+
 use serde_json::{Value as Json, json};
 use stateway_hosted::message::{ObjectRequest, StartWork, VERSION, Work};
 

@@ -37,7 +37,7 @@ const RECONNECT: Duration = Duration::from_secs(5);
 const SCAN: Duration = Duration::from_millis(500);
 /// How often the leases of tasks are renewed.
 const RENEW: Duration = Duration::from_secs(10);
-/// The most claims under way at once.
+/// The maximum number of concurrent claims.
 const MOST_CLAIMS: usize = 64;
 /// How long one call to an object may take.
 const PATIENCE: Duration = Duration::from_secs(20);

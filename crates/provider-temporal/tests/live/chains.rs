@@ -295,11 +295,11 @@ pub(crate) async fn a_repeated_signal_has_no_effect_after_a_reset(rig: &Rig) {
         .start(&name, json!([{"signal": "go"}, {"signal": "end"}]))
         .await;
     rig.until_shown(&id, SubState::Waiting).await;
-    let go = signal(rig, &id, "go", "1");
-    rig.provider.signal(&call(), go.clone()).await.unwrap();
+    let request = signal(rig, &id, "go", "1");
+    rig.provider.signal(&call(), request.clone()).await.unwrap();
     rig.at.until_event(&name, "WORKFLOW_EXECUTION_SIGNALED");
     rig.at.reset(&name);
-    rig.provider.signal(&call(), go).await.unwrap();
+    rig.provider.signal(&call(), request).await.unwrap();
     assert_eq!(signals(rig, &name), 1);
     rig.signal(&id, "end", None).await.unwrap();
     rig.until_shown(&id, SubState::Succeeded).await;

@@ -122,7 +122,7 @@ impl Known {
     }
 
     fn tell(&self, message: WorkerMessage) {
-        // A session that has just ended needs no message: its worker connects again and is told anew.
+        // A session that has just ended needs no message: the worker reconnects and gets its tasks in the new session.
         if let Some(tell) = &self.tell {
             let _ = tell.send(message);
         }
