@@ -3,7 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::rig::{AccessRig, ORDER, RELEASE};
+use stateway_access::Permission;
+
+use super::rig::{AccessRig, Caller, ORDER, RELEASE, name};
+use crate::dashboard::visit::Visit;
 
 /// The answer to a request for a page.
 async fn page(rig: &AccessRig, who: &str, path: &str) -> String {
@@ -88,4 +91,89 @@ async fn metrics_are_for_readers_of_everything() {
         assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
         assert!(!answer.contains("# the metrics page"), "{answer}");
     }
+}
+
+/// Every form of the dashboard that changes something, and the permission that it needs.
+const FORMS: [(&str, Permission); 13] = [
+    ("/executions/b/x/do/retry-now", Permission::Steer),
+    ("/executions/b/x/do/retry-from", Permission::Steer),
+    ("/executions/b/x/do/resume", Permission::Steer),
+    ("/executions/b/x/do/pause", Permission::Steer),
+    ("/executions/b/x/do/signal", Permission::Signal),
+    ("/executions/b/x/do/cancel", Permission::Stop),
+    ("/executions/b/x/do/kill", Permission::Stop),
+    ("/executions/b/x/do/purge", Permission::Operate),
+    ("/definitions/nightly/start", Permission::Start),
+    ("/definitions/nightly/do/disable-trigger", Permission::Steer),
+    ("/definitions/nightly/do/enable-trigger", Permission::Steer),
+    ("/definitions/nightly/do/delete", Permission::Define),
+    ("/inbox/decide", Permission::Approve),
+];
+
+const NIGHTLY: &str = "\
+name: nightly
+trigger: {schedule: '0 3 * * *'}
+steps:
+  - name: sign-off
+    approval: {role: ops}
+";
+
+#[tokio::test]
+async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
+    // Everyone reads, and has one permission more.
+    let rule = |permission: Permission| {
+        format!(
+            "[[rules]]\nname = \"{permission}\"\nwho = {{ role = \"{permission}\" }}\n\
+             may = [\"read\", \"{permission}\"]\n"
+        )
+    };
+    let mut rules = Permission::ALL.map(rule).concat();
+    rules.push_str("[[rules]]\nname = \"root\"\nwho = { role = \"root\" }\nmay = \"admin\"\n");
+    let names = Permission::ALL.map(Permission::as_str);
+    let roles = names.map(|name| [name, "ops"]);
+    let mut callers: Vec<Caller<'_>> = vec![("root", &["root"], None)];
+    callers.extend(
+        names
+            .iter()
+            .zip(&roles)
+            .map(|(name, roles)| (*name, &roles[..], None)),
+    );
+    let rig = AccessRig::with(&rules, &callers).await;
+    rig.apply(NIGHTLY).await;
+    rig.begin("root", "nightly", ("x", "")).await.unwrap();
+    let approval = format!("{}/approvals/sign-off~1", name("x"));
+    let fields = [
+        ("name", approval.as_str()),
+        ("answer", "grant"),
+        ("signal", "go"),
+        ("input", "{}"),
+        ("provider", "b"),
+        ("back", "/inbox"),
+    ];
+    let mut visits = Vec::new();
+    for permission in Permission::ALL {
+        let mut visit = Visit::with_key(&rig.rig.gateway, rig.key(permission.as_str()));
+        // Any page with a form has the token that every form carries.
+        let on = visit.get("/definitions/nightly").await;
+        visits.push((permission, visit, on));
+    }
+    let mut taken = 0;
+    for (path, needed) in FORMS {
+        for (permission, visit, on) in &mut visits {
+            let mut answer = visit.send(on, path, &fields).await;
+            if answer.status == 303 {
+                let to = answer.headers["location"].clone();
+                answer = visit.get(&to).await;
+            }
+            let is_denied = answer.body.contains("o access rule allows you to");
+            let body = &answer.body;
+            assert_eq!(
+                is_denied,
+                *permission != needed,
+                "{path} {permission}: {body}"
+            );
+            taken += usize::from(!is_denied);
+        }
+    }
+    assert_eq!(taken, FORMS.len());
 }

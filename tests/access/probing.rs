@@ -300,6 +300,62 @@ async fn approvals_are_listed_and_watched_by_tenant() {
 }
 
 #[tokio::test]
+async fn requests_of_one_execution_of_another_tenant_are_listed_like_those_of_none() {
+    let rig = rig().await;
+    let mut client = rig.approvals().await;
+    let mut lists = Vec::new();
+    for id in ["theirs", "absent"] {
+        let filter = format!("execution = b/{id} AND state:*");
+        let list = v1::ListApprovalsRequest {
+            parent: "providers/-".into(),
+            filter: filter.clone(),
+            ..v1::ListApprovalsRequest::default()
+        };
+        let page = client
+            .list_approvals(rig.by("eve", list))
+            .await
+            .unwrap()
+            .into_inner();
+        lists.push(format!("{page:?}"));
+        let list = v1::ListEscalationsRequest {
+            parent: "providers/-".into(),
+            filter,
+            ..v1::ListEscalationsRequest::default()
+        };
+        let page = client
+            .list_escalations(rig.by("eve", list))
+            .await
+            .unwrap()
+            .into_inner();
+        lists.push(format!("{page:?}"));
+    }
+    assert_eq!(lists[0], lists[2]);
+    assert_eq!(lists[1], lists[3]);
+    assert!(!lists[0].contains("theirs"), "{lists:?}");
+}
+
+#[tokio::test]
+async fn a_watch_by_names_does_not_tell_hidden_from_absent() {
+    let rig = rig().await;
+    let mut client = rig.executions().await;
+    let mut seen = Vec::new();
+    for id in ["theirs", "absent"] {
+        let watch = v1::WatchExecutionsRequest {
+            names: vec![name(id), name("mine")],
+            ..v1::WatchExecutionsRequest::default()
+        };
+        let stream = client.watch_executions(rig.by("eve", watch)).await;
+        let mut stream = stream.unwrap().into_inner();
+        let first = stream.message().await.unwrap().unwrap();
+        assert_eq!(first.execution.unwrap().name, name("mine"));
+        let second = stream.message().await.unwrap().unwrap();
+        assert_eq!(second.kind(), Kind::Bookmark);
+        seen.push((second.unreachable, second.cursor.len()));
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[tokio::test]
 async fn page_tokens_and_cursors_of_another_caller_are_of_no_use() {
     let rig = rig().await;
     rig.begin("ada", "release", ("theirs-2", "acme"))

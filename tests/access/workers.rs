@@ -147,6 +147,42 @@ async fn the_task_token_of_another_worker_settles_nothing() {
 }
 
 #[tokio::test]
+async fn a_worker_with_the_id_of_another_tenant_does_not_take_its_place() {
+    let rig = AccessRig::start().await;
+    rig.apply(ORDER).await;
+    let same = |tenant: &str| v1::Offer {
+        worker_id: "w1".into(),
+        ..offer("agent-billing", tenant)
+    };
+    let mut acme = Worker::connect(&rig, "wilma", same("acme")).await.unwrap();
+    let Told::Welcome(welcome) = acme.next().await.unwrap().unwrap() else {
+        panic!("no welcome");
+    };
+    assert_eq!(welcome.worker_id, "w1");
+    rig.begin("ada", "order", ("theirs", "acme")).await.unwrap();
+    let first = acme.task().await;
+    let mut evil = Worker::connect(&rig, "walter", same("evil")).await.unwrap();
+    rig.begin("eve", "order", ("mine", "evil")).await.unwrap();
+    assert_eq!(evil.task().await.execution, name("mine"));
+    // The worker of the other tenant was neither closed nor lost its task.
+    let completed = v1::TaskCompleted {
+        task_token: first.task_token,
+        ..v1::TaskCompleted::default()
+    };
+    acme.say.send(said(Said::Completed(completed))).unwrap();
+    rig.begin("ada", "order", ("theirs-2", "acme"))
+        .await
+        .unwrap();
+    assert_eq!(acme.task().await.execution, name("theirs-2"));
+    // The same worker can make another offer under its own id.
+    acme.say.send(said(Said::Offer(same("acme")))).unwrap();
+    rig.begin("ada", "order", ("theirs-3", "acme"))
+        .await
+        .unwrap();
+    assert_eq!(acme.task().await.execution, name("theirs-3"));
+}
+
+#[tokio::test]
 async fn queues_and_workers_are_shown_by_tenant() {
     let rig = AccessRig::start().await;
     rig.apply(ORDER).await;

@@ -123,8 +123,8 @@ impl Place {
             ..Overrides::default()
         };
         let config = load(&overrides).map_err(|error| refused(&error))?;
-        let directory = config.file.as_deref().and_then(Path::parent);
-        let rules = config.access.rules(directory.unwrap_or(Path::new("")));
+        // The path of a file is complete in a configuration that was read.
+        let rules = config.access.rules(Path::new(""));
         let rules = rules.map_err(Failure::usage)?;
         Ok((config, rules))
     }

@@ -8,7 +8,8 @@ use stateway_gateway::Settings;
 
 use super::read::{File, Provider, read};
 use super::{
-    AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay, unusable,
+    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay,
+    unusable,
 };
 
 /// The file that is read when none is named and it is there.
@@ -137,7 +138,10 @@ fn combine(
     problems.extend(unusable::watch(path, &settings.watch));
     problems.extend(unusable::limits(path, "limits", &settings.default_upstream));
 
-    let file_access = file.access;
+    let file_access = Access {
+        file: file.access.file.map(|file| directory.join(file)),
+        ..file.access
+    };
     let mut log = file.log;
     log.filter = overrides.log.clone().unwrap_or(log.filter);
     log.format = overrides.log_format.unwrap_or(log.format);

@@ -22,6 +22,8 @@ use crate::convert;
 const LONGEST_OWN_PART: usize = 40;
 /// The bytes of the hash that binds a request id to its caller.
 const HASH_BYTES: usize = 16;
+/// The bytes of the hash that binds the id of a worker to its caller.
+const WORKER_HASH_BYTES: usize = 9;
 
 /// A call of the API: what accompanies it to a provider, and what its caller may do.
 #[derive(Clone)]
@@ -243,19 +245,22 @@ impl Access {
     /// The idempotency key of a write. The same key of two callers means two things: neither learns what
     /// the other has done with it.
     pub(crate) fn request_id(&self, sent: &str) -> String {
-        let Self::Ruled(Ruled { identity, .. }) = self else {
+        let Self::Ruled(ruled) = self else {
             return sent.to_owned();
         };
-        let tenant = identity.tenant.as_deref().unwrap_or_default();
-        let mut hash = Sha256::new();
-        for part in [&*identity.subject, tenant, sent] {
-            hash.update(part);
-            hash.update([0]);
-        }
-        let hash = URL_SAFE_NO_PAD.encode(&hash.finalize()[..HASH_BYTES]);
+        let hash = ruled.hash(sent, HASH_BYTES);
         // Request ids are ASCII, or they are refused.
         let own = sent.get(..LONGEST_OWN_PART).unwrap_or(sent);
         format!("{own}-{hash}")
+    }
+
+    /// The id of a worker for its engine. The same id of two callers means two workers: neither takes the
+    /// place or the tasks of the other.
+    pub(crate) fn worker_id(&self, sent: &str) -> Arc<str> {
+        match self {
+            Self::Open => sent.into(),
+            Self::Ruled(ruled) => format!("{sent}~{}", ruled.hash(sent, WORKER_HASH_BYTES)).into(),
+        }
     }
 
     /// Resolves when the rules have changed for the caller.
@@ -273,6 +278,19 @@ impl Access {
                 return std::future::pending().await;
             }
         }
+    }
+}
+
+impl Ruled {
+    /// What a text of this caller has and the same text of another caller has not.
+    fn hash(&self, text: &str, bytes: usize) -> String {
+        let tenant = self.identity.tenant.as_deref().unwrap_or_default();
+        let mut hash = Sha256::new();
+        for part in [&*self.identity.subject, tenant, text] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        URL_SAFE_NO_PAD.encode(&hash.finalize()[..bytes])
     }
 }
 

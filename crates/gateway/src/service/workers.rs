@@ -99,7 +99,8 @@ impl Workers {
         if offer.worker.is_empty() {
             offer.worker = format!("worker-{}", uuid::Uuid::new_v4().simple()).into();
         }
-        let worker = Arc::clone(&offer.worker);
+        let worker = std::mem::take(&mut offer.worker);
+        offer.worker = call.access.worker_id(&worker);
         let guarded = upstream.within(&call);
         let connected = guarded.workers(Verb::Work, |workers, call| workers.connect(call, offer));
         let connected = connected.await?;

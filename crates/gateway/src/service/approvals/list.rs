@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Approvals as Inbox, Call, InboxPage, InboxRequest, Result as ProviderResult, Verb,
+    Approvals as Inbox, Call, ErrorKind, InboxPage, InboxRequest, Result as ProviderResult, Verb,
 };
 use tonic::Status;
 
@@ -180,6 +180,9 @@ impl Approvals {
                         pending.insert(0, (id, page.next));
                     }
                 }
+                // An execution that does not exist has as many requests as one that may not be read.
+                (Err(failed), Parent::One(id))
+                    if failed.error.kind == ErrorKind::NotFound && !call.access.reads_all(id) => {}
                 (Err(error), Parent::One(_)) => return Err(error.into()),
                 (Err(error), Parent::All) => {
                     tracing::info!("left out of a page: {error}");

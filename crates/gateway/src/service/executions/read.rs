@@ -6,7 +6,7 @@ use stateway_access::Permission;
 use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
 use stateway_provider_api::{EventOrder, HistoryRequest, Verb, View};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::super::validate;
 use super::Executions;
@@ -94,14 +94,15 @@ impl Executions {
         peer: Option<Peer>,
         request: v1::WatchExecutionsRequest,
     ) -> Result<Reader, Status> {
-        let target = watch_target(&request)?;
-        match &target {
+        let mut target = watch_target(&request)?;
+        match &mut target {
             Target::One(name) => self.authorize(&call, name, Permission::Read).await?,
             Target::Collection(Parent::One(id)) => drop(self.upstream(&call, id)?),
             Target::Some(names) => {
-                for name in names {
+                for name in names.iter() {
                     self.upstream(&call, &name.provider)?;
                 }
+                self.retain_readable(&call, names).await?;
             }
             Target::Collection(Parent::All) => {}
         }
@@ -119,6 +120,25 @@ impl Executions {
             permit,
         };
         Reader::open(&self.hub, request, call.deadline).await
+    }
+
+    /// Leaves out executions that do not exist and those that the caller may not know of, so that nothing
+    /// of a stream depends on them.
+    async fn retain_readable(
+        &self,
+        call: &ApiCall,
+        names: &mut Vec<ExecutionName>,
+    ) -> Result<(), Status> {
+        let mut readable = Vec::new();
+        for name in names.drain(..) {
+            match self.authorize(call, &name, Permission::Read).await {
+                Ok(()) => readable.push(name),
+                Err(status) if status.code() == Code::NotFound => {}
+                Err(status) => return Err(status),
+            }
+        }
+        *names = readable;
+        Ok(())
     }
 
     pub(super) async fn wait(

@@ -123,7 +123,7 @@ impl Session {
             let message = "a worker cannot change its id on the same stream";
             return Err(Refusal::invalid("worker_id", message).into());
         }
-        offer.worker = Arc::clone(&self.worker);
+        offer.worker = self.call.access.worker_id(&self.worker);
         if *self.call.actor != *ANONYMOUS {
             offer.identity = Arc::clone(&self.call.actor);
         }
