@@ -124,7 +124,7 @@ async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
     let rule = |permission: Permission| {
         format!(
             "[[rules]]\nname = \"{permission}\"\nwho = {{ role = \"{permission}\" }}\n\
-             may = [\"read\", \"{permission}\"]\n"
+             may = [\"read-payloads\", \"{permission}\"]\n"
         )
     };
     let mut rules = Permission::ALL.map(rule).concat();
