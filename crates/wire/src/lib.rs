@@ -14,6 +14,8 @@ mod event;
 mod misfit;
 mod observation;
 mod parts;
+#[cfg(test)]
+mod recorded;
 mod request;
 mod state;
 mod status;
