@@ -147,6 +147,14 @@ impl Provider for RemoteProvider {
         self.connection.reconnected().await;
     }
 
+    fn restart_count(&self) -> u64 {
+        self.connection.restart_count()
+    }
+
+    fn note_violation(&self, violation: &Error) {
+        self.connection.record(violation);
+    }
+
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
         let verb = Verb::Start;
         request.check_capabilities(&self.capabilities())?;
