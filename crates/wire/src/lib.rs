@@ -14,8 +14,6 @@ mod event;
 mod misfit;
 mod observation;
 mod parts;
-#[cfg(test)]
-mod recorded;
 mod request;
 mod state;
 mod status;

@@ -1,16 +1,19 @@
 //! Messages as version 1 of the contract writes them, recorded once and never again: later builds read what
-//! today's programs send, and today's builds read what later programs send. (`observation.rs` has the same for
-//! the largest message.)
+//! today's programs send, and today's builds read what later programs send. (`src/observation.rs` has the
+//! same for the largest message.)
+
+#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use prost::Message;
 use stateway_provider_api::{Error, ErrorKind, Verb};
-
-use crate::convert::{read_detail, read_history_page, read_history_request, read_list_page};
-use crate::v1::watch_executions_response::Item;
-use crate::v1::{self, event, list_events_request, watch_executions_request};
+use stateway_wire::convert::{
+    read_detail, read_history_page, read_history_request, read_list_page,
+};
+use stateway_wire::v1::watch_executions_response::Item;
+use stateway_wire::v1::{self, event, list_events_request, watch_executions_request};
 
 /// What was recorded is read as this message, also when a later version has added a field.
 fn is_read_as<M: Message + Default + PartialEq + Debug>(recorded: &[u8], message: &M) {
