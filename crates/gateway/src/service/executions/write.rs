@@ -1,7 +1,5 @@
 //! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
-use std::time::Instant;
-
 use futures::future::BoxFuture;
 use stateway_access::{KnownLabels, Object, Permission};
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
@@ -22,6 +20,7 @@ use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
 use crate::upstream::{Topic, Upstream};
+use crate::watch::Asked;
 
 impl Executions {
     pub(super) async fn start(
@@ -61,7 +60,7 @@ impl Executions {
         if !start.labels.is_empty() && !upstream.capabilities().labels {
             return Err(without(upstream, "labels"));
         }
-        let asked = Instant::now();
+        let asked = upstream.asked();
         let guarded = upstream.within(&call);
         let started = guarded.call(Verb::Start, |provider, call| provider.start(call, start));
         match started.await {
@@ -381,8 +380,8 @@ impl Executions {
         F: for<'c> FnOnce(&'c dyn Provider, &'c Call) -> BoxFuture<'c, ProviderResult<Observation>>
             + Send,
     {
-        let asked = Instant::now();
         let upstream = self.upstream(call, provider)?;
+        let asked = upstream.asked();
         let guarded = upstream.within(call);
         let observation = guarded.call(verb, work).await?;
         Ok(self.shown(call, upstream, observation, asked))
@@ -395,7 +394,7 @@ impl Executions {
         call: &ApiCall,
         upstream: &Upstream,
         observation: Observation,
-        asked: Instant,
+        asked: Asked,
     ) -> v1::Execution {
         let answer = upstream.sighting(observation);
         self.hub.saw(&answer, asked);
