@@ -56,6 +56,7 @@ fn the_json_has_every_key_of_the_api() {
         "forked_from",
         "forks",
         "not_rolled_back",
+        "payloads_redacted",
         "pause",
         "reopen",
     ];

@@ -29,9 +29,18 @@ impl<C> Filter<C> {
     /// Whether the filter certainly holds. `condition` reports whether a single condition holds; `None` means
     /// that this is not known.
     pub fn must_hold(&self, condition: &impl Fn(&C) -> Option<bool>) -> bool {
-        let outcomes =
-            self.outcomes_of(&|term| condition(term).map_or(Outcomes::EITHER, Outcomes::certain));
-        !outcomes.may_fail
+        self.is_certainly(true, condition)
+    }
+
+    /// Whether the filter certainly holds, or certainly does not. Stops at the first part that decides.
+    fn is_certainly(&self, wanted: bool, condition: &impl Fn(&C) -> Option<bool>) -> bool {
+        let is = |part: &Self| part.is_certainly(wanted, condition);
+        match (self, wanted) {
+            (Self::And(parts), true) | (Self::Or(parts), false) => parts.iter().all(is),
+            (Self::And(parts), false) | (Self::Or(parts), true) => parts.iter().any(is),
+            (Self::Not(part), _) => part.is_certainly(!wanted, condition),
+            (Self::Term(term), _) => condition(term) == Some(wanted),
+        }
     }
 
     /// Whether `test` is true of at least one condition of the filter.
@@ -480,6 +489,35 @@ mod tests {
                 filter.admits(&execution()) && filter.could_admit(known),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn what_must_hold_holds_whatever_is_not_known() {
+        let filters = [
+            "sub_state = RUNNING AND labels.a = b",
+            "sub_state = RUNNING OR labels.a = b",
+            "NOT (sub_state = RUNNING AND labels.a = b)",
+            "-sub_state = RUNNING OR -(labels.a = b OR sub_state = FAILED)",
+        ];
+        for text in filters {
+            let filter = Filter::parse(text).unwrap();
+            let known = |state: bool, label: Option<bool>| {
+                move |term: &Term| match term {
+                    Term::SubState(_, SubState::Running) => Some(state),
+                    Term::SubState(..) => Some(false),
+                    _ => label,
+                }
+            };
+            for state in [true, false] {
+                let must = filter.must_hold(&known(state, None));
+                let may = filter.may_hold(&known(state, None));
+                let either = [true, false].map(|label| {
+                    filter.holds(&|term| known(state, Some(label))(term) == Some(true))
+                });
+                assert_eq!(must, either == [true, true], "{text}");
+                assert_eq!(may, either != [false, false], "{text}");
+            }
         }
     }
 }
