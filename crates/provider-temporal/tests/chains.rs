@@ -190,6 +190,27 @@ async fn a_repeated_update_has_the_first_answer_in_every_later_run_and_after_the
 }
 
 #[tokio::test]
+async fn a_repeated_update_has_the_first_answer_after_a_reset() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "reset");
+    let set = signal(&id, "update:set", "u1", "1");
+    provider.signal(&call(), set.clone()).await.unwrap();
+    let from_start = retry_from_start(&id);
+    provider.retry_from(&call(), from_start).await.unwrap();
+    // The first repetition finds the update admitted, the second one finds it accepted.
+    for _ in 0..2 {
+        let seen = provider.signal(&call(), set.clone()).await.unwrap();
+        let notes = seen.notes.join("\n");
+        assert!(notes.contains("answer to u1"), "{notes}");
+        let other = signal(&id, "update:set", "u1", "2");
+        let refused = provider.signal(&call(), other).await.unwrap_err();
+        assert_eq!(refused.reason(), "REQUEST_ID_REUSED");
+    }
+    assert_eq!(count(&mock, EventType::WorkflowExecutionUpdateAdmitted), 1);
+    assert_eq!(count(&mock, ACCEPTED), 2);
+}
+
+#[tokio::test]
 async fn an_update_to_a_run_that_ends_meanwhile_reaches_the_next_run_or_is_refused() {
     let (mock, provider) = server().await;
     let id = put(&mock, "moving");

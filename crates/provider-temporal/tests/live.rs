@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         chains::the_first_task_of_a_delayed_run_is_found_for_a_reset,
         chains::a_repeated_request_has_no_effect_in_a_later_run,
         chains::a_repeated_signal_has_no_effect_after_a_reset,
+        chains::a_repeated_update_has_its_first_answer_after_a_reset,
         chains::a_history_has_the_runs_that_the_server_still_has,
         chains::a_list_without_reads_to_spare_shows_open_executions_as_unread,
         settings::a_server_that_cannot_pause_workflows_pauses_activities,
