@@ -5,6 +5,7 @@
 //! middle of one of them: a cursor has the server's token and the last event that was shown.
 
 mod chain;
+mod chosen;
 mod event;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::quota::Api;
 use crate::reader::{Reader, not_found};
 use crate::time::timestamp;
 use chain::{Chain, Run};
+pub(crate) use chosen::{ResetPoint, event_number};
 use event::Before;
 
 /// The most events of one page.

@@ -288,6 +288,77 @@ async fn the_first_workflow_task_is_found_after_signals() {
 }
 
 #[tokio::test]
+async fn a_retry_from_an_event_goes_back_to_its_workflow_task() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "chosen");
+    let tasks = ["SCHEDULED", "STARTED", "COMPLETED"].map(|it| format!("WORKFLOW_TASK_{it}"));
+    let signaled = mock.change(|world| {
+        let run = &mut world.runs[0];
+        let go = json!({"signalName": "go"});
+        run.record("WORKFLOW_EXECUTION_SIGNALED", &go);
+        let signaled = run.events.len();
+        for kind in &tasks {
+            run.record(kind, &json!({}));
+        }
+        run.record("WORKFLOW_EXECUTION_SIGNALED", &go);
+        signaled
+    });
+    let from = |event: &str| RetryFromRequest {
+        step: format!("event:{event}"),
+        from_start: false,
+        request_id: format!("from-{event}").parse().unwrap(),
+        ..retry_from_start(&id)
+    };
+    let (task, last) = (signaled + 3, signaled + 4);
+    for (event, reason, parts) in [
+        (
+            "x".to_owned(),
+            "INVALID_ARGUMENT",
+            ["`x`".to_owned(), "event:7".to_owned()],
+        ),
+        (
+            "999".to_owned(),
+            "STEP_NOT_FOUND",
+            [format!("1 to {last}"), "history".to_owned()],
+        ),
+        (
+            last.to_string(),
+            "ILLEGAL_TRANSITION",
+            [
+                format!("no workflow task follows event {last}"),
+                format!("choose is {task}"),
+            ],
+        ),
+    ] {
+        let refused = provider
+            .retry_from(&call(), from(&event))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.reason(), reason, "{refused}");
+        let words = format!("{refused} {}", refused.hint);
+        for part in parts {
+            assert!(words.contains(&part), "{part}: {words}");
+        }
+    }
+    let chosen = from(&signaled.to_string());
+    provider.retry_from(&call(), chosen.clone()).await.unwrap();
+    provider.retry_from(&call(), chosen).await.unwrap();
+    // Numbers of the history name the runs before the current one too.
+    let before = from(&(signaled - 1).to_string());
+    provider.retry_from(&call(), before).await.unwrap();
+    let resets = mock.change(|world| {
+        let is_reset = |kind| kind == EventType::WorkflowTaskFailed;
+        let runs = world.runs[1..].iter();
+        let resets = runs.map(|run| {
+            let mut kinds = run.events.iter().map(|event| event.event_type());
+            kinds.position(is_reset).unwrap() + 1
+        });
+        resets.collect::<Vec<_>>()
+    });
+    assert_eq!(resets, [task, 4]);
+}
+
+#[tokio::test]
 async fn a_retry_from_that_is_repeated_in_a_later_run_resets_once() {
     let (mock, provider) = server().await;
     let id = put(&mock, "again");

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         steering::changed_workflow_code_is_an_error,
         steering::without_a_worker_it_waits_for_capacity,
         steering::what_failed_is_done_again_from_its_step,
+        steering::a_retry_from_goes_back_to_a_chosen_event,
         chains::runs_that_continue_as_new_are_one_execution,
         chains::a_workflow_that_retries_itself_backs_off,
         chains::a_child_is_an_execution_of_its_own,
