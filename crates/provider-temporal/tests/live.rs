@@ -5,8 +5,6 @@
 
 #[path = "live/chains.rs"]
 mod chains;
-#[path = "live/cost.rs"]
-mod cost;
 #[path = "live/deaths.rs"]
 mod deaths;
 mod lab;
@@ -90,7 +88,6 @@ fn main() -> ExitCode {
         deaths::a_killed_server_is_unavailable_and_comes_back_with_its_state,
         deaths::watches_show_what_happened_after_a_killed_server,
         watching::a_limit_of_the_server_is_named_and_respected,
-        cost::a_get_costs_little_more_than_its_describe,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The last handle ends the server and the worker.
