@@ -126,8 +126,12 @@ pub(crate) async fn history(
             }
             Err(error) => return Err(error),
         };
-        if let Some(codec) = reader.codec.as_ref().filter(|_| request.view == View::Full) {
-            codec.decode_events(ask.call, &mut page).await;
+        if let Some(codec) = &reader.codec {
+            match request.view {
+                View::Full => codec.decode_events(ask.call, &mut page).await,
+                // Its summaries have the messages of failures.
+                View::Basic => codec.decode_texts(ask.call, &mut page).await,
+            };
         }
         let is_oldest = place == 0 && page.iter().any(|event| event.event_id == 1);
         let before = if is_oldest {
