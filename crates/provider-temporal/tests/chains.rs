@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
@@ -19,31 +20,8 @@ use stateway_provider_api::{
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::{EventType, WorkflowExecutionStatus as Status};
 
+use front::{call, gateway, put, server};
 use mock::{Mock, World};
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let provider = gateway(&mock);
-    (mock, provider)
-}
-
-/// Another gateway in front of the same server.
-fn gateway(mock: &Mock) -> TemporalProvider {
-    let table = compiled_in("temporal").unwrap();
-    TemporalProvider::new("test".parse().unwrap(), &mock.config(), table).unwrap()
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(20))
-}
-
-fn put(mock: &Mock, name: &str) -> ExecutionId {
-    let workflow = scenes::staged(name, Scene::NoMetadata).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
 
 fn signal(id: &ExecutionId, name: &str, request_id: &str, body: &str) -> SignalRequest {
     SignalRequest {
@@ -67,7 +45,7 @@ const SIGNALED: EventType = EventType::WorkflowExecutionSignaled;
 #[tokio::test]
 async fn a_signal_that_is_repeated_in_a_later_run_is_delivered_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "chain");
+    let id = put(&mock, "chain", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     provider.signal(&call(), request.clone()).await.unwrap();
     for _ in 0..3 {
@@ -90,7 +68,7 @@ async fn a_signal_that_is_repeated_in_a_later_run_is_delivered_once() {
 #[tokio::test]
 async fn a_signal_is_compared_also_after_many_events() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "long");
+    let id = put(&mock, "long", Scene::NoMetadata);
     provider
         .signal(&call(), signal(&id, "go", "s1", "1"))
         .await
@@ -109,7 +87,7 @@ async fn a_signal_is_compared_also_after_many_events() {
 #[tokio::test]
 async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "reset");
+    let id = put(&mock, "reset", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     provider.signal(&call(), request.clone()).await.unwrap();
     let from_start = retry_from_start(&id);
@@ -122,7 +100,7 @@ async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
 #[tokio::test]
 async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     // Another gateway delivers the same signal to the old run, and the workflow continues as new.
     mock.before("SignalWorkflowExecution", |world| {
@@ -145,7 +123,7 @@ async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
 #[tokio::test]
 async fn runs_that_the_server_has_deleted_do_not_refuse_a_signal() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "old");
+    let id = put(&mock, "old", Scene::NoMetadata);
     mock.change(|world| {
         world.continue_as_new("old");
         world.runs.remove(0);
@@ -160,7 +138,7 @@ const ACCEPTED: EventType = EventType::WorkflowExecutionUpdateAccepted;
 #[tokio::test]
 async fn a_repeated_update_has_the_first_answer_in_every_later_run_and_after_the_end() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "updated");
+    let id = put(&mock, "updated", Scene::NoMetadata);
     let set = signal(&id, "update:set", "u1", "1");
     let answered = |notes: &[String]| notes.iter().any(|note| note.contains("answer to u1"));
     let seen = provider.signal(&call(), set.clone()).await.unwrap();
@@ -192,7 +170,7 @@ async fn a_repeated_update_has_the_first_answer_in_every_later_run_and_after_the
 #[tokio::test]
 async fn a_repeated_update_has_the_first_answer_after_a_reset() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "reset");
+    let id = put(&mock, "reset", Scene::NoMetadata);
     let set = signal(&id, "update:set", "u1", "1");
     provider.signal(&call(), set.clone()).await.unwrap();
     let from_start = retry_from_start(&id);
@@ -213,7 +191,7 @@ async fn a_repeated_update_has_the_first_answer_after_a_reset() {
 #[tokio::test]
 async fn an_update_to_a_run_that_ends_meanwhile_reaches_the_next_run_or_is_refused() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     mock.before("UpdateWorkflowExecution", |world| {
         world.continue_as_new("moving");
     });
@@ -232,7 +210,7 @@ async fn an_update_to_a_run_that_ends_meanwhile_reaches_the_next_run_or_is_refus
 #[tokio::test]
 async fn an_update_is_asked_for_until_it_answers() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "slow");
+    let id = put(&mock, "slow", Scene::NoMetadata);
     mock.change(|world| world.admits_only = 1);
     let set = signal(&id, "update:set", "u1", "1");
     let seen = provider.signal(&call(), set).await.unwrap();
@@ -261,7 +239,7 @@ fn retry_from_start(id: &ExecutionId) -> RetryFromRequest {
 #[tokio::test]
 async fn the_first_workflow_task_is_found_after_signals() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "delayed");
+    let id = put(&mock, "delayed", Scene::NoMetadata);
     mock.change(|world| {
         let run = &mut world.runs[0];
         run.events.truncate(1);
@@ -290,7 +268,7 @@ async fn the_first_workflow_task_is_found_after_signals() {
 #[tokio::test]
 async fn a_retry_from_an_event_goes_back_to_its_workflow_task() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "chosen");
+    let id = put(&mock, "chosen", Scene::NoMetadata);
     let tasks = ["SCHEDULED", "STARTED", "COMPLETED"].map(|it| format!("WORKFLOW_TASK_{it}"));
     let signaled = mock.change(|world| {
         let run = &mut world.runs[0];
@@ -361,7 +339,7 @@ async fn a_retry_from_an_event_goes_back_to_its_workflow_task() {
 #[tokio::test]
 async fn a_retry_from_that_is_repeated_in_a_later_run_resets_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "again");
+    let id = put(&mock, "again", Scene::NoMetadata);
     let whole = retry_from_start(&id);
     provider.retry_from(&call(), whole.clone()).await.unwrap();
     let second = mock.change(|world| world.runs[1].run_id());
@@ -422,7 +400,7 @@ async fn whole(
 
 /// Three runs of 5, 5 and 4 events, after an earlier execution of the same id.
 fn chain(mock: &Mock) -> ExecutionId {
-    let id = put(mock, "chain");
+    let id = put(mock, "chain", Scene::NoMetadata);
     mock.change(|world| {
         let mut earlier = world.runs[0].clone();
         let info = earlier.info();
@@ -525,7 +503,7 @@ async fn runs_that_lists_do_not_show_yet_have_their_events() {
 #[tokio::test]
 async fn a_history_follows_a_workflow_that_continues_as_new_between_two_pages() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     let request = page(&id, EventOrder::OldestFirst, None, 2);
     let first = provider.history(&call(), request).await.unwrap();
     mock.change(|world| {
@@ -543,7 +521,7 @@ async fn a_history_follows_a_workflow_that_continues_as_new_between_two_pages() 
 #[tokio::test]
 async fn a_signal_to_a_chain_reads_each_ended_run_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "chain");
+    let id = put(&mock, "chain", Scene::NoMetadata);
     for _ in 0..5 {
         mock.change(|world| world.continue_as_new("chain"));
     }
