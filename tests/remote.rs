@@ -22,7 +22,7 @@ use tonic::Code;
 use crate::support::{Running, TestGateway, Watching, reason_of};
 
 /// The longest a test waits for something that must come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn provider(gateway: &Running) -> v1::Provider {
     let request = v1::GetProviderRequest {

@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::wire::exchange;
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
 /// Keys, as WebDriver writes them.

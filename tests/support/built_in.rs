@@ -22,7 +22,7 @@ use super::gateway::BuiltIn;
 use super::{Running, TestGateway};
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway in front of one built-in engine, `b`.
 pub(crate) struct BuiltInRig {

@@ -251,6 +251,8 @@ async def serve(client: Client, command: dict, stop: asyncio.Event) -> None:
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_concurrent_workflow_task_polls=2,
         max_concurrent_activity_task_polls=2,
+        # A heartbeat is sent at most this much later, so that an activity learns soon that it is cancelled.
+        max_heartbeat_throttle_interval=timedelta(milliseconds=200),
         graceful_shutdown_timeout=timedelta(0),
         debug_mode=True,
     )

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The most lines of output that are kept.
 const KEPT_LINES: usize = 1_000;
 

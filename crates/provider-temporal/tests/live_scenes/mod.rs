@@ -80,7 +80,7 @@ impl Place {
                 at.until_status(id, "COMPLETED");
             }
             Scene::Failed => {
-                let told = format!("{}-{id}", at.name);
+                let told = self.looked_at_by(id);
                 self.lab.tell(&told, "fail");
                 let second = json!({
                     "id": "second", "type": "obey", "input": {"name": told}, "retry": {"maximum": 1},
@@ -95,6 +95,12 @@ impl Place {
             }
         }
         Ok(id.to_owned())
+    }
+
+    /// The name under which activities of a workflow find their instructions. All namespaces share the folder
+    /// of the instructions, and their workflows have the same ids.
+    fn looked_at_by(&self, id: &str) -> String {
+        format!("{}-{id}", self.namespace.name)
     }
 
     /// A workflow that waits for a signal.
@@ -119,14 +125,13 @@ impl Place {
         at.pause_failing_activities("ruled");
         at.start(id, json!([self.ruled(id)]));
         at.until_activity(id, "PAUSED", 2);
-        self.lab.tell(&format!("{}-{id}", at.name), "hold");
+        self.lab.tell(&self.looked_at_by(id), "hold");
         at.call("DELETE", "workflow-rules/pause-failing", &Value::Null);
     }
 
     /// An activity that fails every half second, until a rule pauses it.
     fn ruled(&self, name: &str) -> Value {
-        // All namespaces share the folder with the instructions for activities.
-        let told = format!("{}-{name}", self.namespace.name);
+        let told = self.looked_at_by(name);
         self.lab.tell(&told, "fail");
         let retry = json!({"initial": 0.5, "coefficient": 1.0});
         activity(json!({"id": name, "type": "ruled", "input": {"name": told}, "retry": retry}))
@@ -215,7 +220,9 @@ impl Place {
             ("RUNNING", None) => {
                 at.start(
                     id,
-                    json!([activity(json!({"type": "obey", "input": {"name": id}}))]),
+                    json!([activity(
+                        json!({"type": "obey", "input": {"name": self.looked_at_by(id)}})
+                    )]),
                 );
                 at.until_activity(id, "STARTED", 1);
             }
@@ -264,7 +271,7 @@ impl Place {
             self.until_idle(id);
             return;
         }
-        let input = json!({"name": id, "heartbeat": false});
+        let input = json!({"name": self.looked_at_by(id), "heartbeat": false});
         at.start(
             id,
             json!([activity(json!({"type": "obey", "input": input}))]),

@@ -36,11 +36,13 @@ pub(crate) fn stage(place: &Place, id: &str, native: &NativeState) -> Result<(),
     Ok(())
 }
 
-/// An activity `charge` that looks at the workflow's id.
-fn obey(id: &str, heartbeat: bool) -> Value {
-    let mut charge = json!({"type": "obey", "input": {"name": id, "heartbeat": heartbeat}});
+/// An activity `charge` that does as it is told.
+fn obey(place: &Place, id: &str, heartbeat: bool) -> Value {
+    let input = json!({"name": place.looked_at_by(id), "heartbeat": heartbeat});
+    let mut charge = json!({"type": "obey", "input": input});
     if heartbeat {
-        charge["heartbeat"] = json!(2);
+        // Longer than a busy machine holds up the worker: a missed heartbeat would end the activity in another state.
+        charge["heartbeat"] = json!(60);
     }
     activity(charge)
 }
@@ -71,13 +73,13 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
             place.lab.worker.end(&at.name);
             place.lab.worker.begin_busy(&at.name);
             let other = format!("{id}-other");
-            at.start(&other, json!([obey(&other, true)]));
+            at.start(&other, json!([obey(place, &other, true)]));
             at.until_activity(&other, "STARTED", 1);
             at.start(id, json!([activity(json!({}))]));
             at.until_activity(id, "SCHEDULED", 1);
         }
         "STARTED" => {
-            at.start(id, json!([obey(id, true)]));
+            at.start(id, json!([obey(place, id, true)]));
             at.until_activity(id, "STARTED", 1);
         }
         "CANCEL_REQUESTED" => cancel_requested(place, id),
@@ -94,7 +96,7 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
             at.until_activity(id, "PAUSED", 2);
         }
         "PAUSE_REQUESTED" => {
-            at.start(id, json!([obey(id, false)]));
+            at.start(id, json!([obey(place, id, false)]));
             at.until_activity(id, "STARTED", 1);
             at.pause_activity(id, "charge");
             at.until_activity(id, "PAUSE_REQUESTED", 1);
@@ -106,7 +108,7 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
         // Failed after its cancellation was requested: none of the reasons that have rows of their own.
         "FAILED" => {
             cancel_requested(place, id);
-            place.lab.tell(id, "fail");
+            place.lab.tell(&place.looked_at_by(id), "fail");
             at.until_event(id, "ACTIVITY_TASK_FAILED");
         }
         "TIMED_OUT" => {
@@ -115,7 +117,7 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
             at.until_event(id, "ACTIVITY_TASK_TIMED_OUT");
         }
         "CANCELED" => {
-            at.start(id, json!([obey(id, true)]));
+            at.start(id, json!([obey(place, id, true)]));
             at.until_activity(id, "STARTED", 1);
             at.cancel(id);
             at.until_event(id, "ACTIVITY_TASK_CANCELED");
@@ -127,7 +129,7 @@ fn activity_in(place: &Place, id: &str, native: &NativeState) {
 /// The activity does not heartbeat, so it never learns of the cancellation.
 fn cancel_requested(place: &Place, id: &str) {
     let at = &place.namespace;
-    at.start(id, json!([obey(id, false)]));
+    at.start(id, json!([obey(place, id, false)]));
     at.until_activity(id, "STARTED", 1);
     at.cancel(id);
     at.until_activity(id, "CANCEL_REQUESTED", 1);
@@ -155,7 +157,8 @@ fn local_activity(place: &Place, id: &str, is_backing_off: bool) {
         at.until_event(id, "TIMER_STARTED");
         return;
     }
-    let step = json!({"id": "charge", "type": "obey", "input": {"name": id, "heartbeat": false}});
+    let input = json!({"name": place.looked_at_by(id), "heartbeat": false});
+    let step = json!({"id": "charge", "type": "obey", "input": input});
     // A short task timeout: the worker shows the activity by the next workflow task.
     at.start_with(
         id,
