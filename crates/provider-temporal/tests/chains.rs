@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::{Event, ExecutionId, Payload};
-use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, EventOrder, HistoryPage, HistoryRequest, Provider, RetryFromRequest, SignalRequest, View,
 };

@@ -244,13 +244,13 @@ async fn failures_that_were_not_decoded_are_decoded_later() {
 async fn one_payload_that_the_codec_refuses_does_not_hide_the_others() {
     let (mock, provider, remote) = server(Mood::IsPicky).await;
     let id = put(&mock, "order");
-    fail(&mock, 80, "c2VjcmV0");
+    fail(&mock, 40, "c2VjcmV0");
     fail(&mock, 1, STRANGE);
-    fail(&mock, 80, "c2VjcmV0");
+    fail(&mock, 40, "c2VjcmV0");
     let seen = get(&provider, &id, LONG).await;
     let messages = message(&seen);
     let count = |text: &str| messages.matches(text).count();
-    assert_eq!((count("4242"), count("Encoded failure")), (161, 1));
+    assert_eq!((count("4242"), count("Encoded failure")), (81, 1));
     // One for the labels, one for all failures, two for each half.
     assert!(
         remote.asked() <= 2 + 2 * 8,

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use serde_json::json;
 use stateway_contract_kit::Scene;
-use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;

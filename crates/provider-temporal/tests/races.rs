@@ -13,16 +13,14 @@ use futures::StreamExt;
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::ExecutionId;
-use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, Observation, Provider, PurgeRequest, RetryFromRequest, SignalRequest, WatchScope,
-    WatchStream, Watched,
+    Observation, Provider, PurgeRequest, RetryFromRequest, SignalRequest, WatchScope, WatchStream,
+    Watched,
 };
-use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
 
 use front::{call, put, server};
-use mock::{Mock, Run, World};
+use mock::{Run, World};
 
 const LIST: &str = "ListWorkflowExecutions";
 

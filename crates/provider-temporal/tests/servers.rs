@@ -13,13 +13,11 @@ use stateway_contract_kit::Scene;
 use stateway_model::{ExecutionId, MappingBasis, Payload, Reason, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
+    ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
     StartDefinition, StartRequest, View,
 };
-use stateway_provider_temporal::TemporalProvider;
 
 use front::{call, put, server};
-use mock::Mock;
 
 fn shown(seen: Observation) -> stateway_model::Execution {
     let table = compiled_in("temporal").unwrap();

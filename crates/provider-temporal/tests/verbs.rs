@@ -8,8 +8,6 @@ mod mock;
 mod scenes;
 mod support;
 
-use std::time::Duration;
-
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::ExecutionId;
@@ -17,7 +15,7 @@ use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::Scope;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, ListRequest, NativeState,
+    CancelMode, CancelRequest, CompensationChoice, ErrorKind, ListRequest, NativeState,
     PauseRequest, Provider, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, View,
 };
 use stateway_provider_temporal::TemporalProvider;
@@ -225,6 +223,7 @@ async fn a_retry_that_the_server_cannot_make_earlier_is_refused_with_the_reason(
     let scope = Scope::Execution;
     let id = put(
         &mock,
+        "scene",
         Scene::Native {
             scope,
             native: native_retry,
