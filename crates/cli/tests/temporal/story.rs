@@ -185,6 +185,8 @@ pub(crate) fn one_list(peers: &Peers) {
             .exits(0);
     }
 
+    // Lists of Temporal lag behind its writes.
+    lab.namespace(NAMESPACE).until_listed("order-7");
     let list = gateway
         .run(&["list", "--all", "-o", "json"])
         .exits(0)
