@@ -28,8 +28,6 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 QUEUE = "lab"
 LOOK = 0.02
-# The namespaces whose workers are to end.
-ENDING: set[str] = set()
 FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(".")
 
 
@@ -228,9 +226,10 @@ class Script:
             await workflow.sleep(0.2)
 
     async def do_spin(self, value: dict) -> None:
-        """Holds the workflow task until its worker is to end: the worker looks frozen to the server."""
+        """Holds the workflow task until its worker is to end: the worker looks frozen to the server. Nothing else
+        of this process runs meanwhile, so a file tells the end."""
         until = time.monotonic() + value["seconds"]
-        while time.monotonic() < until and workflow.info().namespace not in ENDING:
+        while time.monotonic() < until and told(f"end-{workflow.info().namespace}") != "go":
             time.sleep(LOOK)
 
     async def do_ignore_cancel(self, name: str) -> None:
@@ -285,12 +284,10 @@ async def main() -> None:
     while line := await reader.readline():
         command = json.loads(line)
         if namespace := command.get("begin"):
-            ENDING.discard(namespace)
             stop = asyncio.Event()
             scoped = Client(client.service_client, namespace=namespace)
             workers[namespace] = (stop, asyncio.create_task(serve_or_exit(scoped, command, stop)))
         if namespace := command.get("end"):
-            ENDING.add(namespace)
             if begun := workers.pop(namespace, None):
                 begun[0].set()
                 await asyncio.wait([begun[1]], timeout=10)

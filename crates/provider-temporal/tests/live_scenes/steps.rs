@@ -201,7 +201,7 @@ fn workflow_task(place: &Place, id: &str, (state, is_repeated, has_worker): (&st
         (_, false) => {
             at.start_with(
                 id,
-                json!([{"spin": {"seconds": 60}}]),
+                json!([{"spin": {"seconds": 30}}]),
                 &json!({"workflowTaskTimeout": "120s"}),
             );
         }
