@@ -39,6 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("proto", &[]),
     ("identity", &[]),
+    ("access", &["identity", "provider-api", "model"]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -60,13 +61,21 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gateway",
         // Portable definitions are parsed here; no engine is known.
-        &["proto", "provider-api", "model", "definition", "identity"],
+        &[
+            "proto",
+            "provider-api",
+            "model",
+            "definition",
+            "identity",
+            "access",
+        ],
     ),
     ("client", &["proto"]),
     ("dashboard", &["proto"]),
     (
         "cli",
         &[
+            "access",
             "client",
             "conformance",
             "dashboard",

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod access;
 mod admin;
 mod adopt;
 mod approvals;

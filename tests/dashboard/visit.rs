@@ -111,6 +111,14 @@ impl Visit {
         }
     }
 
+    /// A visit with an API key, as a browser sends it.
+    pub(crate) fn with_key(gateway: &Running, key: &str) -> Self {
+        Self {
+            proxy: format!("authorization: Bearer {key}\r\n"),
+            ..Self::new(gateway)
+        }
+    }
+
     /// A visit in someone's name.
     pub(crate) async fn by(gateway: &Running, actor: &str, roles: &str) -> Self {
         let mut visit = Self::new(gateway);

@@ -35,13 +35,18 @@ impl Triggers for Empty {
     }
 }
 
+/// The service.
+pub(crate) fn empty() -> TriggersServer<impl Triggers> {
+    TriggersServer::new(Empty)
+}
+
 /// Serves until it is ended.
 pub(crate) async fn serve() -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     eprintln!("listening on http://{}", listener.local_addr()?);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
-        .add_service(TriggersServer::new(Empty))
+        .add_service(empty())
         .serve_with_incoming(incoming)
         .await?;
     Ok(())

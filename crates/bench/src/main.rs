@@ -11,6 +11,7 @@ mod process;
 mod relay;
 mod remote;
 mod restate;
+mod secure;
 mod temporal;
 mod watch;
 mod worker;
@@ -58,9 +59,13 @@ fn main() -> Outcome<()> {
             let capacity = std::env::args().nth(3).ok_or("a worker needs a capacity")?;
             thread?.block_on(worker::serve(&url, capacity.parse()?))
         }
-        Some("empty-service") => threads?.block_on(baseline::serve()),
+        Some("secure") => threads?.block_on(secure::run()),
+        Some("empty-service") => match std::env::args().nth(2) {
+            Some(folder) => threads?.block_on(secure::serve_empty(folder.into())),
+            None => threads?.block_on(baseline::serve()),
+        },
         _ => Err(
-            "usage: stateway-bench gateway|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|secure|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -69,6 +69,12 @@ pub(crate) async fn empty_service() -> Outcome<Server> {
     start(std::env::current_exe()?, &["empty-service"]).await
 }
 
+/// The baseline over TLS, with the certificate in this folder.
+pub(crate) async fn empty_service_with_tls(folder: &Path) -> Outcome<Server> {
+    let folder = folder.to_str().ok_or("the path is not text")?;
+    start(std::env::current_exe()?, &["empty-service", folder]).await
+}
+
 /// The in-memory provider in a process of its own, on this unix socket and on a port.
 pub(crate) async fn memory_provider(socket: &str) -> Outcome<Server> {
     start(std::env::current_exe()?, &["memory-provider", socket]).await
@@ -102,7 +108,7 @@ impl Server {
         while let Some(line) = lines.next_line().await? {
             let url = line
                 .split_whitespace()
-                .find(|word| word.starts_with("http://"));
+                .find(|word| word.starts_with("http://") || word.starts_with("https://"));
             if let Some(url) = url {
                 url.clone_into(&mut self.url);
                 // Later messages must not fill the pipe.

@@ -1,5 +1,6 @@
 //! The commands, one file each, named after it.
 
+mod access;
 mod admin;
 mod approvals;
 mod branches;
@@ -126,6 +127,9 @@ pub enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
+    /// Explain and test access rules
+    #[command(subcommand)]
+    Access(access::AccessCommand),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -150,6 +154,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Keys(command) => command.run(globals),
+        Command::Access(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

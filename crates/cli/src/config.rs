@@ -4,6 +4,7 @@
 //! An unknown key is refused with its line and column. All errors of a file are reported
 //! together.
 
+mod access;
 mod authentication;
 mod effective;
 mod kind;
@@ -14,6 +15,7 @@ mod section;
 mod source;
 mod unusable;
 
+pub use access::Access;
 pub use authentication::Authentication;
 pub use effective::{Config, ProviderConfig};
 pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};

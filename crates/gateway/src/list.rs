@@ -12,9 +12,10 @@ use std::sync::Arc;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use stateway_model::{Execution, ProviderId};
-use stateway_provider_api::filter::Filter;
+use stateway_provider_api::filter::{Filter, Hints};
 use stateway_provider_api::{Call, ListPage, ListRequest, Verb};
 
+use crate::access::Access;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Upstream, Upstreams};
 
@@ -45,6 +46,8 @@ pub(crate) struct Page {
 /// A listing over some providers.
 pub(crate) struct Listing<'l> {
     pub(crate) upstreams: &'l Upstreams,
+    /// What the caller may read.
+    pub(crate) access: &'l Access,
     pub(crate) parent: &'l Parent,
     pub(crate) filter: &'l Filter,
     pub(crate) page_size: usize,
@@ -64,6 +67,7 @@ impl Listing<'_> {
     fn covered(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams
             .values()
+            .filter(|upstream| self.access.may_read(&upstream.id))
             .filter(|upstream| match self.parent {
                 Parent::All => self.filter.concerns(&upstream.id),
                 Parent::One(id) => upstream.id == *id,
@@ -104,7 +108,7 @@ impl Listing<'_> {
                     (Ok(page), _) => {
                         let rows = page.observations.into_iter();
                         let shown = rows.map(|seen| upstream.execution(seen));
-                        executions.extend(shown.filter(|execution| self.filter.admits(execution)));
+                        executions.extend(shown.filter(|execution| self.admits(execution)));
                         if page.next.is_some() {
                             position.pending.push(Turn(turn.0, page.next));
                         }
@@ -133,6 +137,20 @@ impl Listing<'_> {
         })
     }
 
+    /// Whether an execution is wanted, and the caller may know of it.
+    fn admits(&self, execution: &Execution) -> bool {
+        self.filter.admits(execution) && self.access.reads(execution)
+    }
+
+    /// What a provider may narrow its answer to: by the filter, and by what the caller may read.
+    fn hints(&self, id: &ProviderId) -> Hints {
+        let mut hints = self.filter.hints(id);
+        if hints.definition.is_none() {
+            hints.definition = self.access.readable_definition(id).cloned();
+        }
+        hints
+    }
+
     /// One provider's share; nothing from a provider that is not configured any more.
     async fn ask(
         &self,
@@ -141,8 +159,12 @@ impl Listing<'_> {
         page_size: usize,
     ) -> Option<(&Arc<Upstream>, Result<ListPage, CallError>)> {
         let upstream = self.upstreams.get(id)?;
+        // The rules may have changed since the last page.
+        if !self.access.may_read(id) {
+            return None;
+        }
         let request = ListRequest {
-            hints: self.filter.hints(id),
+            hints: self.hints(id),
             page_size: u32::try_from(page_size).unwrap_or(u32::MAX),
             cursor: cursor.clone(),
         };

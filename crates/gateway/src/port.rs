@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use crate::access::AccessControl;
 use crate::authentication::Authentication;
 use crate::front::Tls;
 use crate::server::StartError;
@@ -18,6 +19,7 @@ pub struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
+    pub(crate) access: Option<Arc<AccessControl>>,
 }
 
 impl Port {
@@ -34,6 +36,7 @@ impl Port {
         }
         let client_ca = settings.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
         let authentication = Authentication::load(&settings.authentication, client_ca.is_some())?;
+        let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
@@ -43,6 +46,7 @@ impl Port {
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
+            access,
         })
     }
 }

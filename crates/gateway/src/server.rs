@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::{Method, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
+use stateway_identity::Identity;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
+use crate::access::{AccessControl, AccessError, MetricsAccess};
 use crate::authentication::AuthenticationError;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
@@ -42,6 +44,9 @@ pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Makes pages for people over the gateway's own API; the token ends their streams at shutdown.
 pub type Pages = Box<dyn FnOnce(Routes, CancellationToken) -> Router + Send>;
+
+const NO_METRICS: &str = "No access rule allows you to read everything, which the metrics are about. \
+                          A rule with may = \"read\" and without `where` allows it.\n";
 
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
@@ -74,6 +79,9 @@ pub enum StartError {
     /// The authentication cannot be used.
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
+    /// The access rules cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -98,6 +106,13 @@ impl StartError {
             }
             Self::Authentication(_) => {
                 "docs/security.md shows what each method of authentication needs."
+            }
+            Self::Access(AccessError::NoAuthentication) => {
+                "Configure a method of [authentication], or remove [access]. Without authentication \
+                 everything is allowed, on loopback addresses only."
+            }
+            Self::Access(AccessError::File { .. }) => {
+                "docs/access.md describes the rules; `stateway config check` reports every error."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -191,15 +206,16 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-        let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
+        let access = self.port.access.take();
+        let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
         services.push(NamedHandler::new(health));
         let services = Services::new(services);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
-        let pages =
-            plain_pages(self.metrics.clone(), engines, is_brief).merge(pages.unwrap_or_default());
+        let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
+        let pages = plain_pages(metrics, engines, is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
         let pages = Routes::from(pages.fallback(nowhere));
         let front = Front::new(services, pages, origins, authentication.clone());
@@ -211,6 +227,9 @@ impl Gateway {
         let cut = CancellationToken::new();
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
+        }
+        if let Some(access) = access {
+            probes.spawn(access.keep_current(stop.clone()));
         }
         let tls = self.port.tls.take();
         if let Some(tls) = &tls {
@@ -261,13 +280,15 @@ impl Gateway {
         (hub, approval_hub): (&Arc<Hub>, &Arc<ApprovalHub>),
         sealer: &Arc<Sealer>,
         stop: &CancellationToken,
+        access: &Option<Arc<AccessControl>>,
     ) -> Result<Vec<NamedHandler>, StartError> {
         let most = self.settings.max_message_bytes;
-        let shell = Arc::new(Shell::new(ShellLimits {
+        let limits = ShellLimits {
             default_deadline: self.settings.default_deadline,
             longest_deadline: self.settings.longest_deadline,
             max_message_bytes: most,
-        }));
+        };
+        let shell = Arc::new(Shell::new(limits, access.clone()));
         let watch = &self.settings.watch;
         let watches = StreamPool::new(StreamKind::Watch, watch.max_streams);
         let directory = Arc::new(Directory {
@@ -418,7 +439,11 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 /// Pages for probes and scrapers.
 ///
 /// With authentication, `/healthz` is for callers without credentials and names no provider.
-fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>, is_brief: bool) -> Router {
+fn plain_pages(
+    (metrics, access): (MetricsPage, MetricsAccess),
+    engines: Arc<EngineHealth>,
+    is_brief: bool,
+) -> Router {
     let health = async move || {
         let (status, mut text) = engines.page();
         if is_brief {
@@ -427,7 +452,14 @@ fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>, is_brief: bool)
         }
         (status, text)
     };
+    let metrics = async move |sender: Option<Extension<Arc<Identity>>>| {
+        if access.allows(sender.as_deref()) {
+            metrics().into_response()
+        } else {
+            (StatusCode::FORBIDDEN, NO_METRICS).into_response()
+        }
+    };
     Router::new()
         .route("/healthz", get(health))
-        .route("/metrics", get(async move || metrics()))
+        .route("/metrics", get(metrics))
 }

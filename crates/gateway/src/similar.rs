@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stateway_provider_api::{Call, DefinitionsRequest, Error, Verb, nearest};
+use stateway_model::encoded;
+use stateway_provider_api::{DefinitionsRequest, Error, Verb, nearest};
 use tonic::Code;
 
+use crate::access::ApiCall;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
@@ -16,7 +18,7 @@ const MOST_COMPARED: u32 = 500;
 
 /// The refusal of a portable definition that none of these providers has.
 pub(crate) async fn no_portable_definition(
-    call: &Call,
+    call: &ApiCall,
     upstreams: &[&Arc<Upstream>],
     id: &str,
 ) -> Refusal {
@@ -28,7 +30,12 @@ pub(crate) async fn no_portable_definition(
         });
         // A provider that cannot list its definitions now only costs the suggestion.
         let page = page.await.unwrap_or_default();
-        known.extend(page.definitions.into_iter().map(|found| found.name));
+        let names = page.definitions.into_iter().map(|found| found.name);
+        let readable = |name: &String| {
+            let name = format!("definitions/{}", encoded(name));
+            call.access.reads_definition(&upstream.id, &name)
+        };
+        known.extend(names.filter(readable));
     }
     let message = format!("no definition `{id}`");
     let similar = nearest(id, known.iter().map(String::as_str));
@@ -52,10 +59,16 @@ pub(crate) async fn no_portable_definition(
 /// definitions and has given none itself.
 pub(crate) async fn no_native_definition(
     upstream: &Upstream,
-    call: &Call,
+    call: &ApiCall,
     id: &str,
     error: Error,
 ) -> Error {
+    if !call.access.reads_all(&upstream.id) {
+        // The name of a definition that the caller may not read is no suggestion.
+        let mut error = error;
+        error.suggestion = None;
+        return error;
+    }
     if error.suggestion.is_some() || !upstream.capabilities().definitions {
         return error;
     }

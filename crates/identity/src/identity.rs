@@ -15,7 +15,7 @@ pub const MOST_ROLES: usize = 64;
 pub const LONGEST_TENANT: usize = 128;
 
 /// Who a caller is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The name of the person or service.
     pub subject: Arc<str>,

@@ -34,6 +34,9 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
+    /// GetExecution over TLS, with a JSON Web Token and 100 access rules, against an empty gRPC service
+    /// over TLS
+    Secure,
     /// GetExecution through a provider in another process, against the same provider in the gateway
     Remote,
     /// The provider's get and GetExecution against the bare description on a real Temporal server, and a
@@ -45,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
+        What::Secure => from_outside(&["secure"], &[]),
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),

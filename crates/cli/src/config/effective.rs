@@ -6,7 +6,7 @@ use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{AllowedOrigin, Authentication, Kind, Limits, Log, Otlp, Server, Tls, Watch};
+use super::{Access, AllowedOrigin, Authentication, Kind, Limits, Log, Otlp, Server, Tls, Watch};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The gateway's settings, every provider's limits included.
     pub settings: Settings,
+    /// The access rules as the file has them.
+    pub access: Access,
     /// Where the token key came from, for printing.
     pub token_key_file: Option<PathBuf>,
     /// Logs.
@@ -58,6 +60,10 @@ impl Config {
         toml::to_string(&PrintedFile {
             server,
             authentication: Authentication::of(&self.settings.authentication),
+            access: Access {
+                reload_interval: Some(self.settings.access.reload_interval.into()),
+                ..self.access.clone()
+            },
             watch: Watch::of(&self.settings.watch),
             limits: Limits::of(&self.settings.default_upstream),
             log: &self.log,
@@ -71,6 +77,7 @@ impl Config {
 struct PrintedFile<'a> {
     server: Server,
     authentication: Authentication,
+    access: Access,
     watch: Watch,
     limits: Limits,
     log: &'a Log,

@@ -9,13 +9,14 @@ use stateway_provider_api::{Capabilities, UnknownCapability};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
-use super::{Authentication, Kind, Limits, Log, Otlp, Problem, Server, Watch};
+use super::{Access, Authentication, Kind, Limits, Log, Otlp, Problem, Server, Watch};
 
 /// A file as it stands, before defaults.
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) server: Server,
     pub(super) authentication: Authentication,
+    pub(super) access: Access,
     pub(super) watch: Watch,
     pub(super) limits: Limits,
     pub(super) log: Log,
@@ -35,7 +36,7 @@ pub(super) struct Provider {
 }
 
 const SECTIONS: &str =
-    "`server`, `authentication`, `watch`, `limits`, `log`, `otlp` or `providers`";
+    "`server`, `authentication`, `access`, `watch`, `limits`, `log`, `otlp` or `providers`";
 
 type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
 
@@ -82,6 +83,7 @@ impl<'i> Reader<'i> {
         match key.get_ref().as_ref() {
             "server" => file.server = self.typed(value),
             "authentication" => file.authentication = self.typed(value),
+            "access" => file.access = self.typed(value),
             "watch" => file.watch = self.typed(value),
             "limits" => file.limits = self.typed(value),
             "log" => file.log = self.typed(value),

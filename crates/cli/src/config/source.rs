@@ -8,7 +8,8 @@ use stateway_gateway::Settings;
 
 use super::read::{File, Provider, read};
 use super::{
-    AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay, unusable,
+    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay,
+    unusable,
 };
 
 /// The file that is read when none is named and it is there.
@@ -78,6 +79,15 @@ fn combine(
             message: format!("[authentication.jwt] {message}"),
         }),
     }
+    let is_authenticated = settings.authentication.is_required();
+    match file.access.settings(path, is_authenticated) {
+        Ok(access) => settings.access = access,
+        Err(message) => problems.push(Problem {
+            file: path.map(Path::to_owned),
+            place: None,
+            message: format!("[access] {message}"),
+        }),
+    }
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
     match token_key(file.server.token_key.as_deref(), token_key_file.as_deref()) {
         Ok(key) => settings.token_key = key,
@@ -124,9 +134,14 @@ fn combine(
         problems.extend(unusable::tls(path, tls));
     }
     problems.extend(unusable::authentication(path, &settings.authentication));
+    problems.extend(unusable::access(path, &settings.access));
     problems.extend(unusable::watch(path, &settings.watch));
     problems.extend(unusable::limits(path, "limits", &settings.default_upstream));
 
+    let file_access = Access {
+        file: file.access.file.map(|file| directory.join(file)),
+        ..file.access
+    };
     let mut log = file.log;
     log.filter = overrides.log.clone().unwrap_or(log.filter);
     log.format = overrides.log_format.unwrap_or(log.format);
@@ -148,6 +163,7 @@ fn combine(
         true => Ok(Config {
             file,
             settings,
+            access: file_access,
             token_key_file,
             log,
             otlp,

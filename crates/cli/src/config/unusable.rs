@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use stateway_gateway::{
-    AuthenticationSettings, Settings, TlsSettings, UpstreamSettings, WatchSettings,
+    AccessSettings, AuthenticationSettings, Settings, TlsSettings, UpstreamSettings, WatchSettings,
 };
 
 use super::Problem;
@@ -117,6 +117,15 @@ pub(super) fn authentication(
         ),
     ];
     broken(path, "authentication", rules)
+}
+
+/// The errors of `[access]`.
+pub(super) fn access(path: Option<&Path>, access: &AccessSettings) -> Vec<Problem> {
+    let rules = [(
+        access.reload_interval < SHORTEST_RELOAD,
+        "`reload_interval` must be at least 100ms",
+    )];
+    broken(path, "access", rules)
 }
 
 /// The errors of `[watch]`.

@@ -62,6 +62,12 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         let json = payload.as_ref().map(ToString::to_string);
         line(what, &visible(&json.unwrap_or_default()));
     }
+    if execution.payloads_redacted {
+        line(
+            "payloads",
+            "left out: no access rule allows you to read them",
+        );
+    }
     line("usage", &execution.usage.map(cost).unwrap_or_default());
     let abandoned = execution.abandoned_usage.map(cost);
     let abandoned = abandoned.map(|cost| format!("{cost}, on abandoned branches"));

@@ -44,6 +44,7 @@ pub struct Execution {
     pub forked_from: Option<Text>,
     pub forks: Vec<Text>,
     pub not_rolled_back: Vec<Text>,
+    pub payloads_redacted: bool,
 }
 
 /// How something is being retried.
@@ -177,6 +178,7 @@ impl From<&v1::Execution> for Execution {
             cancellation: wire.cancellation.as_deref().map(Cancellation::from),
             pause: wire.pause.as_deref().map(Pause::from),
             reopen: wire.reopen.as_deref().map(Reopen::from),
+            payloads_redacted: wire.payloads_redacted,
             forked_from: said(&wire.forked_from),
             forks: wire.forks.iter().map(Text::from).collect(),
             not_rolled_back: wire.not_rolled_back.iter().map(Text::from).collect(),

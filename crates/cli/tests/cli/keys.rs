@@ -6,7 +6,9 @@ use crate::binary::{Answer, command, finish};
 use crate::tls::{TLS, ask, certificates, serve};
 
 const KEYS: &str = "[authentication]\nreload_interval = \"100ms\"\n\
-                    [authentication.api_keys]\nfile = \"keys.json\"\n";
+                    [authentication.api_keys]\nfile = \"keys.json\"\n\
+                    [[access.rules]]\nname = \"operators\"\nwho = { role = \"operator\" }\n\
+                    may = \"operator\"\n";
 
 fn keys(folder: &Path, arguments: &[&str]) -> Answer {
     finish(command(folder).arg("keys").args(arguments), "")

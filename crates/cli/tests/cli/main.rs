@@ -5,6 +5,7 @@
     reason = "a test that unwraps an error has failed"
 )]
 
+mod access;
 mod approvals;
 mod binary;
 mod built_in;

@@ -31,6 +31,11 @@ pub(super) fn both(path: &ExecutionPath, facts: &Facts) -> Markup {
                     a href=(format!("{}/output", path.path())) { "Output" }
                 }
             }
+        } @else if execution.payloads_redacted {
+            section.card aria-labelledby="payloads-title" {
+                h2 #payloads-title { "Input and output" }
+                p.muted { "Left out: no access rule allows you to read payloads." }
+            }
         } @else if execution.input.is_some() || execution.output.is_some() {
             div.pair {
                 (one("Input", "input", path, execution.input.as_ref()))

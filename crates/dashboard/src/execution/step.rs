@@ -43,6 +43,9 @@ fn card(detail: &StepDetail, now: Timestamp) -> Markup {
         @if !step.child.is_empty() { p { "Done by " (execution(&step.child)) "." } }
         @if let Some(error) = &step.last_error { (trouble(error, now)) }
         @if !detail.not_retried.is_empty() { p.why { (prose(&detail.not_retried, SHOWN)) "." } }
+        @if detail.payloads_redacted {
+            p.muted { "Input and output are left out: no access rule allows you to read payloads." }
+        }
         div.pair {
             (payload("Input", detail.input.as_ref(), detail.input_truncated))
             (payload("Output", detail.output.as_ref(), detail.output_truncated))

@@ -49,6 +49,10 @@ pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
     let approval = &request.approval;
     html! {
         dl.known {
+            @if approval.payloads_redacted {
+                dt { "Input" }
+                dd.muted { "Left out: no access rule allows you to read payloads." }
+            }
             @if let Some(input) = &approval.input {
                 dt { "Input of the step" }
                 dd { (given::payload(input)) }

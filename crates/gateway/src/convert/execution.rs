@@ -15,6 +15,7 @@ use super::{
 pub(crate) fn execution(from: Execution) -> v1::Execution {
     let etag = from.etag();
     v1::Execution {
+        payloads_redacted: false,
         name: from.name.resource_name(),
         current_steps: from.current_steps().map(str::to_owned).collect(),
         definition: from.definition,

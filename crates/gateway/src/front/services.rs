@@ -17,6 +17,8 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
+use super::peer::Peer;
+
 /// What a service answers, as the generated services return it.
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
@@ -52,8 +54,11 @@ impl Services {
     /// The same services for callers inside the process.
     pub(crate) fn routes(&self) -> Routes {
         let services = self.clone();
-        let services =
-            services.map_request(|request: Request<axum::body::Body>| request.map(Body::new));
+        let services = services.map_request(|mut request: Request<axum::body::Body>| {
+            // The calls of a page share a connection with nothing.
+            request.extensions_mut().remove::<Peer>();
+            request.map(Body::new)
+        });
         Routes::from(Router::new().fallback_service(services))
     }
 

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use stateway_access::Permission;
 use stateway_proto::v1;
 use stateway_proto::v1::admin_server::Admin as Service;
 use stateway_provider_api::filter::{Comparison, Filter, Term, TimeField};
-use stateway_provider_api::{Call, PurgeAge, PurgeExecutionsRequest, Verb};
+use stateway_provider_api::{PurgeAge, PurgeExecutionsRequest, Verb};
 use tonic::{Request, Response, Status};
 
 use super::{Shell, validate};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::{Directory, Topic};
@@ -56,11 +58,14 @@ impl Service for Admin {
 impl Admin {
     async fn purge(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::PurgeExecutionsRequest,
     ) -> Result<v1::PurgeExecutionsResponse, Status> {
         let parent = validate::required("parent", &request.parent)?;
-        let upstream = self.directory.one("parent", parent, Topic::STORE)?;
+        let upstream = self
+            .directory
+            .one(&call.access, "parent", parent, Topic::STORE)?;
+        call.require_all(Permission::Operate, &upstream.id)?;
         let purge = PurgeExecutionsRequest {
             age: PurgeAge::EndedBefore(ended_before(&request.filter)?),
             limit: if request.force {
@@ -95,11 +100,14 @@ impl Admin {
 
     async fn backup(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::BackupStoreRequest,
     ) -> Result<v1::BackupStoreResponse, Status> {
         let provider = validate::required("provider", &request.provider)?;
-        let upstream = self.directory.one("provider", provider, Topic::STORE)?;
+        let upstream = self
+            .directory
+            .one(&call.access, "provider", provider, Topic::STORE)?;
+        call.require_all(Permission::Operate, &upstream.id)?;
         // Copying a large store takes longer than one call to an engine usually may.
         let guarded = upstream.until_deadline(&call);
         let written = guarded.store(Verb::Backup, |store, call| {

@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status};
 
 use self::watch::Reader;
 use super::Shell;
+use crate::access::{Access, until_changed};
 use crate::front::Peer;
 use crate::streams::StreamPool;
 use crate::token::Sealer;
@@ -53,11 +54,17 @@ impl Service for Approvals {
         request: Request<v1::WatchApprovalsRequest>,
     ) -> Result<Response<Self::WatchApprovalsStream>, Status> {
         let peer = Peer::of(request.extensions());
-        let opened = self.shell.open("WatchApprovals", request, |call, message| {
-            self.watch(call, peer, message)
-        });
-        let messages = |reader: Reader| self.shell.stream("WatchApprovals", reader.into_stream());
-        Ok(opened.await?.map(|reader| messages(reader).boxed()))
+        let opened = self
+            .shell
+            .open("WatchApprovals", request, async |call, message| {
+                let access = call.access.clone();
+                Ok((access, self.watch(call, peer, message).await?))
+            });
+        let messages = |(access, reader): (Access, Reader)| {
+            let messages = self.shell.stream("WatchApprovals", reader.into_stream());
+            until_changed(&access, messages.boxed())
+        };
+        Ok(opened.await?.map(messages))
     }
 
     async fn get_approval(

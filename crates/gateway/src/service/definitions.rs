@@ -11,15 +11,17 @@ pub(super) use name::check_revision;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use stateway_access::Permission;
 use stateway_definition::{Parsed, Revision};
 use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use stateway_proto::v1::definitions_server::Definitions as Service;
-use stateway_provider_api::{ApplyPortableRequest, Call, ErrorKind, PortableDefinition, Verb};
+use stateway_provider_api::{ApplyPortableRequest, ErrorKind, PortableDefinition, Verb};
 use tonic::{Request, Response, Status};
 
 use super::executions::page_token_refused;
 use super::{Shell, triggers, validate};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::similar;
 use crate::status::Refusal;
@@ -102,7 +104,7 @@ impl Definitions {
     /// Every provider gets it, so that each can run it; a provider that has it already changes nothing.
     async fn apply(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ApplyDefinitionRequest,
     ) -> Result<v1::ApplyDefinitionResponse, Status> {
         if !request.parent.is_empty() {
@@ -117,13 +119,17 @@ impl Definitions {
         let upstreams = if request.validate_only {
             Vec::new()
         } else {
-            self.directory.all(Topic::PORTABLE_DEFINITIONS)?
+            self.directory
+                .all(&call.access, Topic::PORTABLE_DEFINITIONS)?
         };
         let file = source_name(&request.source_name)?;
-        let request_id = validate::request_id(&request.request_id)?;
+        let request_id = validate::request_id(&call, &request.request_id)?;
         let parsed = stateway_definition::parse(&request.source, &file)
             .map_err(|invalid| report::refusal(&invalid))?;
         let name = report::named(&parsed, &file)?;
+        for upstream in &upstreams {
+            call.require_definition(Permission::Define, &upstream.id, &name)?;
+        }
         let mut definition = checked(&name, &parsed, &request.source);
         let mut changed = false;
         for upstream in upstreams {
@@ -149,14 +155,26 @@ impl Definitions {
 
     async fn get(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::GetDefinitionRequest,
     ) -> Result<v1::Definition, Status> {
         if request.name.starts_with("providers/") {
             return self.get_native(call, &request.name).await;
         }
-        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
+        let mut upstreams = self
+            .directory
+            .all(&call.access, Topic::PORTABLE_DEFINITIONS)?;
         let (name, revision) = name::parse(&request.name)?;
+        let full = name.to_string();
+        let reads = |upstream: &&Arc<Upstream>| call.access.reads_definition(&upstream.id, &full);
+        if !upstreams.iter().all(reads) {
+            // What may not be read does not exist, with any revision.
+            upstreams.retain(reads);
+            if upstreams.is_empty() {
+                let refusal = similar::no_portable_definition(&call, &[], &name.id);
+                return Err(refusal.await.into());
+            }
+        }
         let mut missing = None;
         for upstream in &upstreams {
             match find(&call, upstream, &name.id, revision.as_deref()).await {
@@ -176,7 +194,7 @@ impl Definitions {
             }
         }
         match (missing, revision) {
-            (Some(failed), Some(_)) => Err(failed.into()),
+            (Some(failed), Some(_)) if call.access.is_open() => Err(failed.into()),
             (Some(_) | None, _) => {
                 let refusal = similar::no_portable_definition(&call, &upstreams, &name.id);
                 Err(refusal.await.into())
@@ -187,19 +205,22 @@ impl Definitions {
     /// Every provider has the same portable definitions, so the list of one provider is the list.
     async fn list(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListDefinitionsRequest,
     ) -> Result<v1::ListDefinitionsResponse, Status> {
         if !request.parent.is_empty() {
             return self.list_native(call, request).await;
         }
-        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
+        let upstreams = self
+            .directory
+            .all(&call.access, Topic::PORTABLE_DEFINITIONS)?;
+        let purpose = call.access.bound(PURPOSE.to_owned());
         let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
         let after: Option<String> = match request.page_token.as_str() {
             "" => None,
             token => Some(
                 self.sealer
-                    .open(PURPOSE, token)
+                    .open(&purpose, token)
                     .map_err(page_token_refused)?,
             ),
         };
@@ -212,10 +233,13 @@ impl Definitions {
                 });
             match page.await {
                 Ok(page) => {
-                    let definitions = page.definitions.into_iter();
+                    let definitions = page.definitions.into_iter().filter(|found| {
+                        let name = triggers::definition_name(&found.name);
+                        call.access.reads_definition(&upstream.id, &name)
+                    });
                     return Ok(v1::ListDefinitionsResponse {
                         next_page_token: match page.next {
-                            Some(next) => self.sealer.seal(PURPOSE, next),
+                            Some(next) => self.sealer.seal(&purpose, next),
                             None => String::new(),
                         },
                         definitions: definitions.map(|found| shown(found, false)).collect(),
@@ -232,7 +256,7 @@ impl Definitions {
 
     async fn validate(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ValidateDefinitionRequest,
     ) -> Result<v1::ValidateDefinitionResponse, Status> {
         if !request.parent.is_empty() {
@@ -246,7 +270,7 @@ impl Definitions {
 
 /// The current revision, or the one that begins with these digits.
 async fn find(
-    call: &Call,
+    call: &ApiCall,
     upstream: &Upstream,
     name: &str,
     digits: Option<&str>,

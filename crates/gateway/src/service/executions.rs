@@ -16,11 +16,13 @@ pub(crate) use step::attempt;
 
 use std::sync::Arc;
 
+use stateway_access::Permission;
 use stateway_model::{Execution, ExecutionName, ProviderId, SubState};
-use stateway_provider_api::{Call, Error, ErrorKind, Observation, Precondition, Verb, View};
+use stateway_provider_api::{Error, ErrorKind, Observation, Precondition, Verb, View};
 use tonic::{Code, Status};
 
 use super::Shell;
+use crate::access::ApiCall;
 use crate::status::{self, Refusal};
 use crate::streams::StreamPool;
 use crate::token::Sealer;
@@ -39,14 +41,49 @@ pub(crate) struct Executions {
 }
 
 impl Executions {
-    fn upstream(&self, id: &ProviderId) -> Result<&Arc<Upstream>, Status> {
-        named(&self.upstreams, id)
+    fn upstream(&self, call: &ApiCall, id: &ProviderId) -> Result<&Arc<Upstream>, Status> {
+        named(&call.access, &self.upstreams, id)
+    }
+
+    /// Refuses a caller without a permission for an execution. Nothing is read where the rules allow it
+    /// whatever the execution is; otherwise the same is read for an execution that does not exist and
+    /// for one that the caller may not know of.
+    pub(crate) async fn authorize(
+        &self,
+        call: &ApiCall,
+        name: &ExecutionName,
+        permission: Permission,
+    ) -> Result<(), Status> {
+        self.upstream(call, &name.provider)?;
+        if call.has_all(permission, &name.provider) {
+            return Ok(());
+        }
+        let found = self.read(call, name, View::Basic).await?;
+        call.require_execution(permission, &found)
+    }
+
+    /// Refuses a caller that may not read an execution; otherwise, whether its payloads may be read.
+    pub(crate) async fn authorize_read(
+        &self,
+        call: &ApiCall,
+        name: &ExecutionName,
+    ) -> Result<bool, Status> {
+        self.upstream(call, &name.provider)?;
+        if call
+            .access
+            .has_all(Permission::ReadPayloads, &name.provider)
+        {
+            return Ok(true);
+        }
+        let found = self.read(call, name, View::Basic).await?;
+        call.require_execution(Permission::Read, &found)?;
+        Ok(call.access.reads_payloads(&found))
     }
 
     /// One execution as its provider shows it now.
     pub(crate) async fn read(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &ExecutionName,
         view: View,
     ) -> Result<Execution, Status> {
@@ -57,23 +94,29 @@ impl Executions {
     /// One execution as its engine shows it now, and its provider.
     async fn observe(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &ExecutionName,
         view: View,
     ) -> Result<(&Upstream, Box<Observation>), Status> {
-        let upstream = self.upstream(&name.provider)?;
+        let upstream = self.upstream(call, &name.provider)?;
         let guarded = upstream.within(call);
         let observation = guarded.call_boxed(Verb::Get, |provider, call| {
             provider.get(call, &name.id, view)
         });
-        Ok((upstream, observation.await?))
+        match observation.await {
+            Ok(observation) => Ok((upstream, observation)),
+            Err(failed) if failed.error.kind == ErrorKind::NotFound => {
+                Err(call.absent(name).unwrap_or_else(|| failed.into()))
+            }
+            Err(failed) => Err(failed.into()),
+        }
     }
 
     /// Compares an etag with the execution's. The provider refuses a request whose etag is not current,
     /// unless it is a repetition.
     pub(crate) async fn precondition(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &ExecutionName,
         etag: &str,
     ) -> Result<Precondition, Status> {
@@ -92,7 +135,7 @@ impl Executions {
     /// catches whoever decided on stale facts, not two who decide in the same instant.
     async fn check_etag(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &ExecutionName,
         etag: &str,
         verb: Verb,
@@ -114,7 +157,7 @@ impl Executions {
     /// a part has no etag, so whether it has changed is not known.
     async fn current_etag(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &ExecutionName,
     ) -> Result<(String, SubState), Status> {
         let current = self.read(call, name, View::Basic).await?;

@@ -9,6 +9,7 @@ use stateway_proto::v1::providers_server::Providers as Service;
 use tonic::{Request, Response, Status};
 
 use super::{Shell, validate};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
@@ -32,8 +33,8 @@ impl Service for Providers {
     ) -> Result<Response<v1::ListProvidersResponse>, Status> {
         let answer = self
             .shell
-            .run("ListProviders", request, async |_, message| {
-                self.list(&message)
+            .run("ListProviders", request, async |call, message| {
+                self.list(&call, &message)
             });
         answer.await
     }
@@ -43,8 +44,8 @@ impl Service for Providers {
         request: Request<v1::GetProviderRequest>,
     ) -> Result<Response<v1::Provider>, Status> {
         self.shell
-            .run("GetProvider", request, async |_, message| {
-                self.get(&message)
+            .run("GetProvider", request, async |call, message| {
+                self.get(&call, &message)
             })
             .await
     }
@@ -53,21 +54,24 @@ impl Service for Providers {
 impl Providers {
     fn list(
         &self,
+        call: &ApiCall,
         request: &v1::ListProvidersRequest,
     ) -> Result<v1::ListProvidersResponse, Status> {
         let size = validate::page_size(request.page_size, PROVIDERS_PER_PAGE)?;
+        let purpose = call.access.bound(PURPOSE.to_owned());
         let after: Bound<ProviderId> = match request.page_token.as_str() {
             "" => Bound::Unbounded,
             token => {
-                let last = self.sealer.open(PURPOSE, token);
+                let last = self.sealer.open(&purpose, token);
                 Bound::Excluded(last.map_err(super::executions::page_token_refused)?)
             }
         };
-        let mut rest = self.upstreams.range((after, Bound::Unbounded));
+        let rest = self.upstreams.range((after, Bound::Unbounded));
+        let mut rest = rest.filter(|(id, _)| call.access.sees_provider(id));
         let page: Vec<_> = rest.by_ref().take(size).collect();
         let last = page.last().map(|(id, _)| (*id).clone());
         let next_page_token = match (rest.next(), last) {
-            (Some(_), Some(last)) => self.sealer.seal(PURPOSE, last),
+            (Some(_), Some(last)) => self.sealer.seal(&purpose, last),
             _ => String::new(),
         };
         let providers = page
@@ -79,7 +83,11 @@ impl Providers {
         })
     }
 
-    fn get(&self, request: &v1::GetProviderRequest) -> Result<v1::Provider, Status> {
+    fn get(
+        &self,
+        call: &ApiCall,
+        request: &v1::GetProviderRequest,
+    ) -> Result<v1::Provider, Status> {
         let id = request.name.strip_prefix("providers/").ok_or_else(|| {
             Status::from(Refusal::invalid(
                 "name",
@@ -89,6 +97,7 @@ impl Providers {
         let id: ProviderId = id
             .parse()
             .map_err(|error| Refusal::invalid("name", format!("{error}")))?;
-        Ok(convert::provider(named(&self.upstreams, &id)?, true))
+        let upstream = named(&call.access, &self.upstreams, &id)?;
+        Ok(convert::provider(upstream, true))
     }
 }

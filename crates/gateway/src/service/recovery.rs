@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status};
 
 use super::Shell;
 use super::executions::Executions;
+use crate::access::{Access, until_changed};
 use crate::token::Sealer;
 use crate::upstream::Directory;
 
@@ -48,12 +49,15 @@ impl Service for Recovery {
     ) -> Result<Response<Self::VerifyExecutionsStream>, Status> {
         let opened = self
             .shell
-            .open("VerifyExecutions", request, |call, message| {
-                self.verify_all(call, message)
+            .open("VerifyExecutions", request, async |call, message| {
+                let access = call.access.clone();
+                Ok((access, self.verify_all(call, message).await?))
             });
-        let messages =
-            |scan: verify::Scan| self.shell.stream("VerifyExecutions", scan.into_stream());
-        Ok(opened.await?.map(|scan| messages(scan).boxed()))
+        let messages = |(access, scan): (Access, verify::Scan)| {
+            let messages = self.shell.stream("VerifyExecutions", scan.into_stream());
+            until_changed(&access, messages.boxed())
+        };
+        Ok(opened.await?.map(messages))
     }
 
     async fn recover_execution(

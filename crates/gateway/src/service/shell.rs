@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::http::HeaderName;
+use axum::http::{Extensions, HeaderName};
 use futures::Stream;
 use metrics::{Counter, Histogram, counter, histogram};
+use stateway_identity::{Identity, ProofError};
 use stateway_provider_api::Call;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
 use super::oversize;
+use crate::access::{Access, AccessControl, ApiCall, Decided, permission_of};
+use crate::authentication::Unauthenticated;
 use crate::caller::{self, Caller};
 use crate::deadline::{self, Budget};
 use crate::descriptor::API;
@@ -31,6 +34,8 @@ const LONGEST_OWN_ID: usize = 8 + 1 + 16;
 /// What every method is wrapped in.
 pub(crate) struct Shell {
     limits: ShellLimits,
+    /// None if callers prove nothing: everything is allowed then.
+    access: Option<Arc<AccessControl>>,
     meters: HashMap<&'static str, MethodMeter>,
     process: u32,
     calls: AtomicU64,
@@ -53,7 +58,7 @@ struct MethodMeter {
 }
 
 impl Shell {
-    pub(crate) fn new(limits: ShellLimits) -> Self {
+    pub(crate) fn new(limits: ShellLimits, access: Option<Arc<AccessControl>>) -> Self {
         // Every method of the API, so that its figures exist from the start and cost no look-up later.
         let meter = |method: &'static str| {
             let ok = counter!("stateway_requests_total", "method" => method, "code" => "OK");
@@ -63,6 +68,7 @@ impl Shell {
         let process = uuid::Uuid::new_v4().as_fields().0;
         Self {
             limits,
+            access,
             meters: API.methods().map(meter).collect(),
             process,
             calls: AtomicU64::new(0),
@@ -75,7 +81,7 @@ impl Shell {
         &self,
         method: &'static str,
         request: Request<M>,
-        work: impl FnOnce(Call, M) -> F,
+        work: impl FnOnce(ApiCall, M) -> F,
     ) -> Result<Response<R>, Status>
     where
         R: prost::Message,
@@ -98,7 +104,7 @@ impl Shell {
         &self,
         method: &'static str,
         request: Request<M>,
-        work: impl FnOnce(Call, M) -> F,
+        work: impl FnOnce(ApiCall, M) -> F,
     ) -> Result<Response<R>, Status>
     where
         F: Future<Output = Result<R, Status>> + Send,
@@ -117,14 +123,21 @@ impl Shell {
             span: &span,
             is_closed: false,
         };
-        let outcome = match caller::of(&extensions, &metadata) {
-            Ok(Caller { actor, roles }) => {
-                let call = Call {
-                    deadline: began + budget.work,
-                    correlation_id: correlation.clone(),
-                    actor,
-                    roles,
-                };
+        let permission = permission_of(method);
+        let asked = caller::of(&extensions, &metadata).and_then(|Caller { actor, roles }| {
+            let call = Call {
+                deadline: began + budget.work,
+                correlation_id: correlation.clone(),
+                actor,
+                roles,
+            };
+            Ok(ApiCall::new(call, self.access(&extensions)?))
+        });
+        // The decisions about the call, for whoever keeps records of them.
+        let decided = asked.as_ref().map(ApiCall::decided).unwrap_or_default();
+        let entered = asked.and_then(|call| call.enter(method, permission).map(|()| call));
+        let outcome = match entered {
+            Ok(call) => {
                 let work = pin!(work(call, message).instrument(span.clone()));
                 let worked = deadline::until(began + budget.all, work).await;
                 worked.unwrap_or_else(|_| Err(out_of_time(method)))
@@ -132,6 +145,9 @@ impl Shell {
             Err(refused) => Err(refused),
         };
         account.close(&outcome);
+        if outcome.is_err() {
+            count_denial(method, &decided);
+        }
         match outcome {
             Ok(answer) => {
                 let mut response = Response::new(answer);
@@ -145,6 +161,17 @@ impl Shell {
                 echo(status.metadata_mut(), &correlation);
                 Err(status)
             }
+        }
+    }
+
+    /// What the sender of a request may do.
+    fn access(&self, extensions: &Extensions) -> Result<Access, Status> {
+        let Some(control) = &self.access else {
+            return Ok(Access::Open);
+        };
+        match extensions.get::<Arc<Identity>>() {
+            Some(identity) => Ok(Access::ruled(control, identity)),
+            None => Err(Unauthenticated::from(ProofError::Missing).status()),
         }
     }
 
@@ -233,6 +260,16 @@ impl Drop for Account<'_> {
     }
 }
 
+/// Counts a call that the access rules have denied.
+fn count_denial(method: &'static str, decided: &Decided) {
+    let denied = decided.get().filter(|decision| !decision.allowed);
+    if let Some(decision) = denied {
+        let permission = decision.permission.as_str();
+        counter!("stateway_access_denials_total", "method" => method, "permission" => permission)
+            .increment(1);
+    }
+}
+
 fn out_of_time(method: &str) -> Status {
     let message = format!("{method} took longer than its deadline");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
@@ -298,7 +335,9 @@ mod tests {
             .start_paused(true)
             .build()
             .unwrap();
-        metrics::with_local_recorder(&recorder, || runtime.block_on(calls(Shell::new(LIMITS))));
+        metrics::with_local_recorder(&recorder, || {
+            runtime.block_on(calls(Shell::new(LIMITS, None)))
+        });
         page.render()
     }
 

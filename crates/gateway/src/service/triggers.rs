@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use stateway_access::{KnownLabels, Object, Permission};
 use stateway_definition::Definition;
 use stateway_model::{DefinitionName, ExecutionName};
 use stateway_proto::v1;
 use stateway_proto::v1::triggers_server::Triggers as Service;
-use stateway_provider_api::{Call, DisabledTrigger, PublishRequest, SwitchTriggerRequest, Verb};
+use stateway_provider_api::{DisabledTrigger, PublishRequest, SwitchTriggerRequest, Verb};
 use tonic::{Request, Response, Status};
 
 use super::{Shell, validate};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::{Directory, Topic, Upstream};
@@ -60,20 +62,32 @@ impl Service for Triggers {
 impl Triggers {
     async fn publish(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::PublishEventRequest,
     ) -> Result<v1::PublishEventResponse, Status> {
         let parent = validate::required("parent", &request.parent)?;
-        let upstream = self.directory.one("parent", parent, Topic::TRIGGERS)?;
+        let upstream = self
+            .directory
+            .one(&call.access, "parent", parent, Topic::TRIGGERS)?;
         let event = validate::text("event", request.event)?;
         if event.is_empty() {
             return Err(Refusal::invalid("event", "an event needs a name").into());
         }
+        let labels = validate::labels(request.labels)?;
+        // Which definitions the event starts is up to the provider, so all of them must be allowed.
+        let object = Object {
+            provider: Some(upstream.id.as_str()),
+            definition: None,
+            labels: KnownLabels::All(&labels),
+            role: None,
+        };
+        let what = format!("every definition on provider `{}`", upstream.id);
+        call.require(Permission::Start, &object, &what)?;
         let publish = PublishRequest {
             event,
             payload: request.payload.map(convert::payload_from),
-            labels: validate::labels(request.labels)?,
-            request_id: validate::request_id(&request.request_id)?,
+            labels,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         let guarded = upstream.within(&call);
         let published = guarded.triggers(Verb::PublishEvent, |triggers, call| {
@@ -97,30 +111,30 @@ impl Triggers {
 
     async fn disable(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::DisableTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
-        self.directory.all(Topic::TRIGGERS)?;
+        self.directory.all(&call.access, Topic::TRIGGERS)?;
         let switch = SwitchTriggerRequest {
             definition: trigger_of(&request.name)?.id.to_string(),
             enabled: false,
             comment: validate::text("comment", request.comment)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.switch(call, switch).await
     }
 
     async fn enable(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::EnableTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
-        self.directory.all(Topic::TRIGGERS)?;
+        self.directory.all(&call.access, Topic::TRIGGERS)?;
         let switch = SwitchTriggerRequest {
             definition: trigger_of(&request.name)?.id.to_string(),
             enabled: true,
             comment: String::new(),
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.switch(call, switch).await
     }
@@ -128,11 +142,19 @@ impl Triggers {
     /// Every provider has the same portable definitions, so each of them is asked.
     async fn switch(
         &self,
-        call: Call,
+        call: ApiCall,
         switch: SwitchTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
         let mut answer = v1::Trigger::default();
-        for upstream in self.directory.all(Topic::TRIGGERS)? {
+        let upstreams = self.directory.all(&call.access, Topic::TRIGGERS)?;
+        let definition = DefinitionName {
+            provider: None,
+            id: switch.definition.as_str().into(),
+        };
+        for upstream in &upstreams {
+            call.require_definition(Permission::Steer, &upstream.id, &definition)?;
+        }
+        for upstream in upstreams {
             let guarded = upstream.within(&call);
             let (request, name) = (switch.clone(), &switch.definition);
             let switched = guarded.triggers(Verb::SwitchTrigger, |triggers, call| {
@@ -146,7 +168,7 @@ impl Triggers {
 }
 
 /// The trigger of one definition.
-async fn current(call: &Call, upstream: &Upstream, name: &str) -> Result<v1::Trigger, Status> {
+async fn current(call: &ApiCall, upstream: &Upstream, name: &str) -> Result<v1::Trigger, Status> {
     let guarded = upstream.within(call);
     let found = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {
         definitions.get_portable(call, name, None)

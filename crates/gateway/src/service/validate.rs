@@ -8,6 +8,7 @@ use stateway_provider_api::RequestId;
 use stateway_provider_api::filter::Filter;
 use tonic::Status;
 
+use crate::access::ApiCall;
 use crate::convert;
 use crate::parent::Parent;
 use crate::status::Refusal;
@@ -46,13 +47,13 @@ pub(super) fn execution_id(id: &str) -> Result<Option<ExecutionId>, Status> {
 }
 
 /// The client's request id, or a new one when it sent none.
-pub(super) fn request_id(id: &str) -> Result<RequestId, Status> {
-    let id = match id {
-        "" => uuid::Uuid::new_v4().to_string(),
-        sent => sent.to_owned(),
-    };
-    id.parse()
-        .map_err(|error| Refusal::invalid("request_id", format!("{error}")).into())
+pub(super) fn request_id(call: &ApiCall, id: &str) -> Result<RequestId, Status> {
+    let wrong = |error| Status::from(Refusal::invalid("request_id", format!("{error}")));
+    if id.is_empty() {
+        return uuid::Uuid::new_v4().to_string().parse().map_err(wrong);
+    }
+    let sent: RequestId = id.parse().map_err(wrong)?;
+    call.access.request_id(sent.as_str()).parse().map_err(wrong)
 }
 
 pub(super) fn page_size(size: i32, default: usize) -> Result<usize, Status> {

@@ -13,13 +13,14 @@ use stateway_proto::v1;
 use stateway_proto::v1::stream_tasks_request::Message;
 use stateway_proto::v1::workers_server::Workers as Service;
 use stateway_provider_api::{
-    ANONYMOUS, Call, HeldTask, QueuedTasks, Verb, WorkQueue, WorkerStatus,
+    ANONYMOUS, HeldTask, QueuedTasks, ScheduledStart, Verb, WorkQueue, WorkerStatus,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Shell;
 use super::triggers::{definition_name, disabled};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
@@ -78,27 +79,28 @@ impl Service for Workers {
 impl Workers {
     async fn open(
         &self,
-        call: Call,
+        call: ApiCall,
         mut stream: Streaming<v1::StreamTasksRequest>,
     ) -> Result<Session, Status> {
         // Without a provider for workers there is nothing to offer to, whatever is offered.
-        self.directory.all(Topic::WORKERS)?;
+        self.directory.all(&call.access, Topic::WORKERS)?;
         let first = tokio::time::timeout(PATIENCE, stream.message()).await;
         let first = first.map_err(|_| offer_required())??;
         let Some(Message::Offer(sent)) = first.and_then(|request| request.message) else {
             return Err(offer_required());
         };
-        let upstream = self
-            .directory
-            .one("provider", &sent.provider, Topic::WORKERS)?;
-        let mut offer = offer::checked(sent)?;
+        let upstream =
+            self.directory
+                .one(&call.access, "provider", &sent.provider, Topic::WORKERS)?;
+        let mut offer = call.workable(&upstream.id, offer::checked(sent)?)?;
         if *call.actor != *ANONYMOUS {
             offer.identity = Arc::clone(&call.actor);
         }
         if offer.worker.is_empty() {
             offer.worker = format!("worker-{}", uuid::Uuid::new_v4().simple()).into();
         }
-        let worker = Arc::clone(&offer.worker);
+        let worker = std::mem::take(&mut offer.worker);
+        offer.worker = call.access.worker_id(&worker);
         let guarded = upstream.within(&call);
         let connected = guarded.workers(Verb::Work, |workers, call| workers.connect(call, offer));
         let connected = connected.await?;
@@ -113,17 +115,35 @@ impl Workers {
             connected.session,
             worker,
             welcome,
-            self.stop.clone(),
+            (call, self.stop.clone()),
         ))
     }
 
-    async fn queue(&self, call: Call, request: v1::GetQueueRequest) -> Result<v1::Queue, Status> {
+    async fn queue(
+        &self,
+        call: ApiCall,
+        request: v1::GetQueueRequest,
+    ) -> Result<v1::Queue, Status> {
         let Some(provider) = request.name.strip_suffix("/queue") else {
             let message = "`name` is not of the form `providers/{provider}/queue`";
             return Err(Refusal::invalid("name", message).into());
         };
-        let upstream = self.directory.one("name", provider, Topic::WORKERS)?;
-        let found = queue_of(upstream.within(&call)).await?;
+        let upstream = self
+            .directory
+            .one(&call.access, "name", provider, Topic::WORKERS)?;
+        let mut found = queue_of(upstream.within(&call)).await?;
+        readable(&call, &upstream.id, &mut found);
+        // The figures of the provider as a whole are about everyone.
+        let reads_all = call.access.reads_all(&upstream.id);
+        if !reads_all {
+            found = WorkQueue {
+                workers: found.workers,
+                tasks: found.tasks,
+                executions: found.executions,
+                scheduled: found.scheduled,
+                ..WorkQueue::default()
+            };
+        }
         let able = |line: &QueuedTasks| {
             let workers = found
                 .workers
@@ -173,6 +193,23 @@ impl Workers {
             memory_full: found.memory_full,
         })
     }
+}
+
+/// Leaves out what the caller may not read: tasks, executions and workers of other tenants, and starts of
+/// other definitions.
+fn readable(call: &ApiCall, provider: &ProviderId, queue: &mut WorkQueue) {
+    let access = &call.access;
+    if access.reads_all(provider) {
+        return;
+    }
+    let reads = |tenant: &str| access.reads_tenant(provider, tenant);
+    queue.tasks.retain(|line| reads(&line.tenant));
+    queue.executions.retain(|line| reads(&line.tenant));
+    queue.workers.retain(|worker| reads(&worker.offer.tenant));
+    let starts = |start: &ScheduledStart| {
+        access.reads_definition(provider, &definition_name(&start.definition))
+    };
+    queue.scheduled.retain(starts);
 }
 
 async fn queue_of(guarded: Guarded<'_>) -> Result<WorkQueue, CallError> {

@@ -7,6 +7,7 @@ use stateway_provider_api::Capabilities;
 use tonic::{Code, Status};
 
 use super::{Upstream, Upstreams};
+use crate::access::Access;
 use crate::parent::Parent;
 use crate::status::Refusal;
 
@@ -60,8 +61,13 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// The provider with this id, if it offers the topic.
-    pub(crate) fn of(&self, id: &ProviderId, topic: Topic) -> Result<&Arc<Upstream>, Status> {
-        let upstream = named(&self.upstreams, id)?;
+    pub(crate) fn of(
+        &self,
+        access: &Access,
+        id: &ProviderId,
+        topic: Topic,
+    ) -> Result<&Arc<Upstream>, Status> {
+        let upstream = named(access, &self.upstreams, id)?;
         if topic.is_offered_by(upstream) {
             return Ok(upstream);
         }
@@ -80,6 +86,7 @@ impl Directory {
     /// The provider of `providers/{provider}`, or the only one that offers the topic.
     pub(crate) fn one(
         &self,
+        access: &Access,
         field: &'static str,
         name: &str,
         topic: Topic,
@@ -92,9 +99,9 @@ impl Directory {
             let id = id
                 .parse()
                 .map_err(|error| Refusal::invalid(field, format!("{error}")))?;
-            return self.of(&id, topic);
+            return self.of(access, &id, topic);
         }
-        let offering = self.all(topic)?;
+        let offering = self.all(access, topic)?;
         if let [only] = offering[..] {
             return Ok(only);
         }
@@ -108,18 +115,20 @@ impl Directory {
     /// The providers under a parent that offer the topic; none at all is a refusal.
     pub(crate) fn under(
         &self,
+        access: &Access,
         parent: &Parent,
         topic: Topic,
     ) -> Result<Vec<&Arc<Upstream>>, Status> {
         match parent {
-            Parent::One(id) => Ok(vec![self.of(id, topic)?]),
-            Parent::All => self.all(topic),
+            Parent::One(id) => Ok(vec![self.of(access, id, topic)?]),
+            Parent::All => self.all(access, topic),
         }
     }
 
     /// Every provider that offers the topic; none at all is a refusal.
-    pub(crate) fn all(&self, topic: Topic) -> Result<Vec<&Arc<Upstream>>, Status> {
+    pub(crate) fn all(&self, access: &Access, topic: Topic) -> Result<Vec<&Arc<Upstream>>, Status> {
         let offering = self.upstreams.values();
+        let offering = offering.filter(|one| access.sees_provider(&one.id));
         let offering: Vec<_> = offering.filter(|one| topic.is_offered_by(one)).collect();
         if offering.is_empty() {
             return Err(Refusal::unsupported(topic.what).into());
@@ -128,13 +137,17 @@ impl Directory {
     }
 }
 
-/// The provider with this id, or the refusal that names the configured ones.
+/// The provider with this id, or the refusal that names the configured ones. A provider that a caller may
+/// not know of does not exist for that caller.
 pub(crate) fn named<'u>(
+    access: &Access,
     upstreams: &'u Upstreams,
     id: &ProviderId,
 ) -> Result<&'u Arc<Upstream>, Status> {
-    upstreams.get(id).ok_or_else(|| {
-        let known: Vec<_> = upstreams.keys().map(ProviderId::as_str).collect();
+    let found = upstreams.get(id).filter(|_| access.sees_provider(id));
+    found.ok_or_else(|| {
+        let known = upstreams.keys().filter(|id| access.sees_provider(id));
+        let known: Vec<_> = known.map(ProviderId::as_str).collect();
         Refusal::new(
             Code::NotFound,
             "PROVIDER_NOT_FOUND",

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
 use stateway_model::ExecutionName;
+use stateway_proto::v1;
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_provider_api::filter::Filter;
@@ -19,6 +20,7 @@ use tonic::{Code, Status};
 use super::hub::{Hub, Membership};
 use super::present::Seen;
 use super::topic::{Change, News as TopicNews, TopicKey};
+use crate::access::Access;
 use crate::parent::Parent;
 use crate::status::Refusal;
 use crate::streams::StreamPermit;
@@ -35,6 +37,8 @@ pub(crate) enum Target {
 pub(crate) struct WatchRequest {
     pub(crate) target: Target,
     pub(crate) filter: Filter,
+    /// What the caller may read.
+    pub(crate) access: Access,
     /// What the cursor is bound to.
     pub(crate) purpose: String,
     /// Where to resume; from the present set when empty.
@@ -66,6 +70,7 @@ pub(crate) struct Reader {
     /// A provider that cannot be watched is named in the bookmarks and does not end the stream.
     tolerant: bool,
     filter: Filter,
+    access: Access,
     purpose: String,
     cursor: Cursor,
     news: SelectAll<TopicStream>,
@@ -113,6 +118,7 @@ impl Reader {
             members,
             tolerant,
             filter: request.filter,
+            access: request.access,
             purpose: request.purpose,
             cursor: Cursor::new(),
             news: SelectAll::new(),
@@ -223,10 +229,10 @@ impl Reader {
                 });
             }
             if let Some(seen) = self.present.pop_front() {
-                if self.filter.admits(&seen.execution) {
+                if self.admits(&seen) {
                     return Ok(Response {
                         kind: Kind::Added.into(),
-                        execution: Some(seen.message()),
+                        execution: Some(self.message(&seen)),
                         ..Response::default()
                     });
                 }
@@ -276,22 +282,35 @@ impl Reader {
     fn tell(&mut self, index: usize, change: &Change) -> Option<Response> {
         let topic = &self.members[index].topic;
         self.cursor[index] = (topic.epoch, change.sequence);
-        let admitted = |seen: &Option<Arc<Seen>>| {
-            seen.clone()
-                .filter(|seen| self.filter.admits(&seen.execution))
-        };
+        let admitted = |seen: &Option<Arc<Seen>>| seen.clone().filter(|seen| self.admits(seen));
+        let readable = || change.after.clone().filter(|seen| self.reads(seen));
         let (kind, shown) = match (admitted(&change.before), admitted(&change.after)) {
             (None, None) => return None,
             (None, Some(after)) => (Kind::Added, after),
             (Some(_), Some(after)) => (Kind::Modified, after),
-            (Some(before), None) => (Kind::Removed, change.after.clone().unwrap_or(before)),
+            (Some(before), None) => (Kind::Removed, readable().unwrap_or(before)),
         };
         Some(Response {
             kind: kind.into(),
-            execution: Some(shown.message()),
+            execution: Some(self.message(&shown)),
             cursor: self.sealed_cursor(),
             unreachable: Vec::new(),
         })
+    }
+
+    /// Whether the caller wants an execution, and may know of it.
+    fn admits(&self, seen: &Seen) -> bool {
+        self.filter.admits(&seen.execution) && self.reads(seen)
+    }
+
+    fn reads(&self, seen: &Seen) -> bool {
+        self.access.reads(&seen.execution)
+    }
+
+    fn message(&self, seen: &Seen) -> v1::Execution {
+        let mut message = seen.message();
+        self.access.redact(&seen.execution, &mut message);
+        message
     }
 
     fn bookmark(&self) -> Response {
@@ -345,7 +364,7 @@ fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
             let concerned = hub
                 .upstreams
                 .keys()
-                .filter(|id| request.filter.concerns(id));
+                .filter(|id| request.filter.concerns(id) && request.access.may_read(id));
             let keys = concerned.map(|id| TopicKey {
                 provider: id.clone(),
                 execution: None,

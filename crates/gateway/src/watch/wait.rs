@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::StreamExt;
-use stateway_model::{ExecutionName, SubState};
-use stateway_proto::v1;
+use stateway_model::{Execution, ExecutionName, SubState};
 use stateway_provider_api::{Call, Verb, WatchScope, Watched};
 use tonic::{Code, Status};
 
@@ -13,13 +12,12 @@ use super::hub::Hub;
 use super::present::Seen;
 use super::reader::gone;
 use super::topic::TopicKey;
-use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
 /// How a wait ended.
 pub(crate) struct Waited {
-    pub(crate) execution: v1::Execution,
+    pub(crate) execution: Execution,
     /// False when the deadline came first.
     pub(crate) reached: bool,
 }
@@ -58,7 +56,7 @@ impl Hub {
             };
             if ends(&seen) {
                 return Ok(Waited {
-                    execution: seen.message(),
+                    execution: seen.execution.clone(),
                     reached: true,
                 });
             }
@@ -66,10 +64,10 @@ impl Hub {
                 // A change, or changes that were missed: the next snapshot has the current state.
                 _ = snapshot.news.recv() => {}
                 () = tokio::time::sleep_until(deadline.into()) => {
-                    return Ok(Waited { execution: seen.message(), reached: false });
+                    return Ok(Waited { execution: seen.execution.clone(), reached: false });
                 }
                 () = self.stop.cancelled() => {
-                    return Ok(Waited { execution: seen.message(), reached: false });
+                    return Ok(Waited { execution: seen.execution.clone(), reached: false });
                 }
             }
         }
@@ -104,14 +102,14 @@ impl Hub {
             let seen = upstream.execution(*next);
             if seen.sub_state.is_terminal() {
                 return Some(Waited {
-                    execution: convert::execution(seen),
+                    execution: seen,
                     reached: true,
                 });
             }
             last = Some(seen);
         }
         last.map(|seen| Waited {
-            execution: convert::execution(seen),
+            execution: seen,
             reached: false,
         })
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
+use stateway_access::{Place, Rules};
 use stateway_client::{Client, Code, Get, Security};
-use stateway_gateway::{Gateway, Settings, StartError, TlsSettings};
+use stateway_gateway::{AccessSettings, Gateway, RulesSource, Settings, StartError, TlsSettings};
 use stateway_model::ExecutionId;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
@@ -115,6 +116,15 @@ pub(crate) fn settings(folder: &Folder, authority: &Authority) -> Settings {
     }
 }
 
+/// The rule of these tests, which are about who a caller is: whoever has proved it may do everything.
+fn everything() -> AccessSettings {
+    let rules = "[[rules]]\nname = \"all\"\nwho = { subject = \"*\" }\nmay = \"admin\"\n";
+    AccessSettings {
+        rules: RulesSource::Fixed(Rules::parse(rules, Place::OwnFile).unwrap()),
+        ..AccessSettings::default()
+    }
+}
+
 /// A provider that answers who asks.
 struct WhoAmI;
 
@@ -171,7 +181,10 @@ impl Running {
         Self::try_new(settings).await.unwrap()
     }
 
-    pub(crate) async fn try_new(settings: Settings) -> std::result::Result<Self, StartError> {
+    pub(crate) async fn try_new(mut settings: Settings) -> std::result::Result<Self, StartError> {
+        if settings.authentication.is_required() {
+            settings.access = everything();
+        }
         let mut registry = Registry::default();
         let registration = Registration {
             id: "who".parse().unwrap(),

@@ -26,6 +26,14 @@ impl<C> Filter<C> {
             .may_hold
     }
 
+    /// Whether the filter certainly holds. `condition` reports whether a single condition holds; `None` means
+    /// that this is not known.
+    pub fn must_hold(&self, condition: &impl Fn(&C) -> Option<bool>) -> bool {
+        let outcomes =
+            self.outcomes_of(&|term| condition(term).map_or(Outcomes::EITHER, Outcomes::certain));
+        !outcomes.may_fail
+    }
+
     /// Whether `test` is true of at least one condition of the filter.
     pub fn any(&self, test: &impl Fn(&C) -> bool) -> bool {
         match self {

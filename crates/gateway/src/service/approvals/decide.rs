@@ -1,62 +1,72 @@
 //! Reading one approval or escalation, and deciding about it.
 
+use stateway_access::Permission;
 use stateway_proto::v1;
 use stateway_proto::v1::Compensation;
 use stateway_proto::v1::decide_approval_request::Choice;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::{
-    Call, CompensationChoice, DecideRequest, ResolutionAction, ResolveRequest, Verb,
+    Approval, CompensationChoice, DecideRequest, Error, ErrorKind, Escalation, ResolutionAction,
+    ResolveRequest, Verb,
 };
 use tonic::Status;
 
 use super::name::{InboxName, Kind};
 use super::{Approvals, shown};
+use crate::access::ApiCall;
 use crate::service::validate;
-use crate::status::Refusal;
-use crate::upstream::{Topic, Upstream};
+use crate::status::{self, Refusal};
+use crate::upstream::{CallError, Topic, Upstream};
 
 impl Approvals {
     pub(super) async fn get(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::GetApprovalRequest,
     ) -> Result<v1::Approval, Status> {
         let name = InboxName::parse(Kind::Approval, &request.name)?;
-        let upstream = self.offering(&name)?;
-        let guarded = upstream.within(&call);
-        let found = guarded.approvals(Verb::GetApproval, |approvals, call| {
-            approvals.get_approval(call, &name.id)
-        });
-        Ok(shown::approval(&upstream.id, found.await?))
+        let upstream = self.offering(&call, &name)?;
+        let found = self.approval(&call, upstream, &name).await?;
+        if !call.access.approval(&upstream.id, &found).0 {
+            return Err(absent(&name));
+        }
+        Ok(shown::approval(&call.access, &upstream.id, found))
     }
 
     pub(super) async fn get_escalated(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::GetEscalationRequest,
     ) -> Result<v1::Escalation, Status> {
         let name = InboxName::parse(Kind::Escalation, &request.name)?;
-        let upstream = self.offering(&name)?;
-        let guarded = upstream.within(&call);
-        let found = guarded.approvals(Verb::GetEscalation, |approvals, call| {
-            approvals.get_escalation(call, &name.id)
-        });
-        Ok(shown::escalation(&upstream.id, found.await?))
+        let upstream = self.offering(&call, &name)?;
+        let found = self.escalation(&call, upstream, &name).await?;
+        if !call.access.escalation(&upstream.id, &found) {
+            return Err(absent(&name));
+        }
+        Ok(shown::escalation(&upstream.id, found))
     }
 
     pub(super) async fn decide(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::DecideApprovalRequest,
     ) -> Result<v1::Approval, Status> {
         let name = InboxName::parse(Kind::Approval, &request.name)?;
-        let upstream = self.offering(&name)?;
+        let upstream = self.offering(&call, &name)?;
+        if !call.has_all(Permission::Approve, &upstream.id) {
+            let found = self.approval(&call, upstream, &name).await?;
+            let reads = call.access.approval(&upstream.id, &found).0;
+            let of = (&*found.definition, &found.labels);
+            let seen = (reads, &*request.name);
+            call.require_inbox(&upstream.id, of, seen, || absent(&name))?;
+        }
         let decide = DecideRequest {
-            id: name.id,
+            id: name.id.clone(),
             grant: grants(request.decision())?,
             comment: validate::text("comment", request.comment)?,
             etag: request.etag,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         let guarded = upstream.within(&call);
         let decided = guarded.approvals(Verb::DecideApproval, |approvals, call| {
@@ -64,23 +74,30 @@ impl Approvals {
         });
         let decided = decided.await?;
         self.hub.hurry(&upstream.id);
-        Ok(shown::approval(&upstream.id, decided))
+        Ok(shown::approval(&call.access, &upstream.id, decided))
     }
 
     pub(super) async fn resolve(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ResolveEscalationRequest,
     ) -> Result<v1::Escalation, Status> {
         let name = InboxName::parse(Kind::Escalation, &request.name)?;
-        let upstream = self.offering(&name)?;
+        let upstream = self.offering(&call, &name)?;
+        if !call.has_all(Permission::Approve, &upstream.id) {
+            let found = self.escalation(&call, upstream, &name).await?;
+            let reads = call.access.escalation(&upstream.id, &found);
+            let of = (&*found.definition, &found.labels);
+            let seen = (reads, &*request.name);
+            call.require_inbox(&upstream.id, of, seen, || absent(&name))?;
+        }
         let resolve = ResolveRequest {
-            id: name.id,
+            id: name.id.clone(),
             action: action(request.action(), &request.role)?,
             compensation: compensation(&request)?,
             comment: validate::text("comment", request.comment)?,
             etag: request.etag,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         let guarded = upstream.within(&call);
         let resolved = guarded.approvals(Verb::ResolveEscalation, |approvals, call| {
@@ -89,9 +106,59 @@ impl Approvals {
         Ok(shown::escalation(&upstream.id, resolved.await?))
     }
 
-    fn offering(&self, name: &InboxName) -> Result<&Upstream, Status> {
-        Ok(self.directory.of(&name.provider, Topic::APPROVALS)?)
+    fn offering(&self, call: &ApiCall, name: &InboxName) -> Result<&Upstream, Status> {
+        let offering = self
+            .directory
+            .of(&call.access, &name.provider, Topic::APPROVALS);
+        Ok(offering?)
     }
+
+    async fn approval(
+        &self,
+        call: &ApiCall,
+        upstream: &Upstream,
+        name: &InboxName,
+    ) -> Result<Approval, Status> {
+        let guarded = upstream.within(call);
+        let found = guarded.approvals(Verb::GetApproval, |approvals, call| {
+            approvals.get_approval(call, &name.id)
+        });
+        found.await.map_err(|failed| missing(call, name, failed))
+    }
+
+    async fn escalation(
+        &self,
+        call: &ApiCall,
+        upstream: &Upstream,
+        name: &InboxName,
+    ) -> Result<Escalation, Status> {
+        let guarded = upstream.within(call);
+        let found = guarded.approvals(Verb::GetEscalation, |approvals, call| {
+            approvals.get_escalation(call, &name.id)
+        });
+        found.await.map_err(|failed| missing(call, name, failed))
+    }
+}
+
+/// The failure of a read. What does not exist looks like what the caller may not know of.
+fn missing(call: &ApiCall, name: &InboxName, failed: CallError) -> Status {
+    let is_hidden = failed.error.kind == ErrorKind::NotFound;
+    if is_hidden && !call.access.reads_all(&name.provider) {
+        absent(name)
+    } else {
+        failed.into()
+    }
+}
+
+/// The answer for a request that does not exist, and for one that the caller may not know of.
+fn absent(name: &InboxName) -> Status {
+    let (verb, reason) = match name.kind {
+        Kind::Approval => (Verb::GetApproval, "APPROVAL_NOT_FOUND"),
+        Kind::Escalation => (Verb::GetEscalation, "ESCALATION_NOT_FOUND"),
+    };
+    let message = format!("`{name}` does not exist");
+    let error = Error::new(ErrorKind::NotFound, verb, message).with_reason(reason);
+    status::of_provider(&name.provider, &error)
 }
 
 /// Whether a decision grants. A request without a decision must not reject by accident.

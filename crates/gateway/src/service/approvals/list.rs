@@ -14,13 +14,14 @@ use serde::{Deserialize, Serialize};
 use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
-    Approvals as Inbox, Call, InboxPage, InboxRequest, Result as ProviderResult, Verb,
+    Approvals as Inbox, Call, ErrorKind, InboxPage, InboxRequest, Result as ProviderResult, Verb,
 };
 use tonic::Status;
 
 use super::filter::Filter;
 use super::name::Kind;
 use super::{Approvals, shown};
+use crate::access::{Access, ApiCall};
 use crate::parent::Parent;
 use crate::service::executions::page_token_refused;
 use crate::service::validate;
@@ -59,12 +60,14 @@ struct Asking<T> {
     verb: Verb,
     ask: for<'c> fn(&'c dyn Inbox, &'c Call, InboxRequest) -> Asked<'c, T>,
     admits: fn(&Filter, &ProviderId, &T) -> bool,
+    /// Whether the caller may know of a row.
+    reads: fn(&Access, &ProviderId, &T) -> bool,
 }
 
 impl Approvals {
     pub(super) async fn list(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListApprovalsRequest,
     ) -> Result<v1::ListApprovalsResponse, Status> {
         let listing = Listing {
@@ -78,12 +81,13 @@ impl Approvals {
             verb: Verb::ListApprovals,
             ask: |inbox, call, request| inbox.list_approvals(call, request),
             admits: Filter::admits_approval,
+            reads: |access, provider, row| access.approval(provider, row).0,
         };
         let page = self.page(&call, listing, asking).await?;
         let rows = page.rows.into_iter();
         Ok(v1::ListApprovalsResponse {
             approvals: rows
-                .map(|(provider, row)| shown::approval(&provider, row))
+                .map(|(provider, row)| shown::approval(&call.access, &provider, row))
                 .collect(),
             next_page_token: page.next_page_token,
             unreachable: page.unreachable,
@@ -92,7 +96,7 @@ impl Approvals {
 
     pub(super) async fn escalations(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListEscalationsRequest,
     ) -> Result<v1::ListEscalationsResponse, Status> {
         let listing = Listing {
@@ -106,6 +110,7 @@ impl Approvals {
             verb: Verb::ListEscalations,
             ask: |inbox, call, request| inbox.list_escalations(call, request),
             admits: Filter::admits_escalation,
+            reads: Access::escalation,
         };
         let page = self.page(&call, listing, asking).await?;
         let rows = page.rows.into_iter();
@@ -120,17 +125,20 @@ impl Approvals {
 
     async fn page<T: Send + 'static>(
         &self,
-        call: &Call,
+        call: &ApiCall,
         listing: Listing<'_>,
         asking: Asking<T>,
     ) -> Result<Page<T>, Status> {
         let parent = validate::parent(listing.parent)?;
         let filter = Filter::parse(asking.kind, listing.filter)?;
         let parent = narrowed(parent, filter.execution().as_ref())?;
-        let upstreams = self.directory.under(&parent, Topic::APPROVALS)?;
+        let upstreams = self
+            .directory
+            .under(&call.access, &parent, Topic::APPROVALS)?;
         let size = validate::page_size(listing.page_size, ROWS_PER_PAGE)?;
         let collection = asking.kind.collection();
         let purpose = format!("{collection}|{}|{}", listing.parent, listing.filter);
+        let purpose = call.access.bound(purpose);
         let Position(mut pending) = match listing.page_token {
             "" => Position(
                 upstreams
@@ -164,12 +172,17 @@ impl Approvals {
             ) {
                 (Ok(page), _) => {
                     let admitted = page.items.into_iter();
-                    let admitted = admitted.filter(|row| (asking.admits)(&filter, &id, row));
+                    let admitted = admitted.filter(|row| {
+                        (asking.admits)(&filter, &id, row) && (asking.reads)(&call.access, &id, row)
+                    });
                     rows.extend(admitted.map(|row| (id.clone(), row)));
                     if page.next.is_some() {
                         pending.insert(0, (id, page.next));
                     }
                 }
+                // An execution that does not exist has as many requests as one that may not be read.
+                (Err(failed), Parent::One(id))
+                    if failed.error.kind == ErrorKind::NotFound && !call.access.reads_all(id) => {}
                 (Err(error), Parent::One(_)) => return Err(error.into()),
                 (Err(error), Parent::All) => {
                     tracing::info!("left out of a page: {error}");
@@ -193,7 +206,7 @@ impl Approvals {
 }
 
 async fn ask<T: Send + 'static>(
-    call: &Call,
+    call: &ApiCall,
     upstream: &Arc<Upstream>,
     parent: &Parent,
     (asking, request): (&Asking<T>, InboxRequest),

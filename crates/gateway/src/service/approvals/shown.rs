@@ -11,12 +11,14 @@ use stateway_provider_api::{
 };
 
 use super::name::{InboxName, Kind};
+use crate::access::Access;
 use crate::branch::branch_name;
 use crate::convert;
 use crate::service::executions::attempt;
 use crate::service::triggers::definition_name;
 
-pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
+pub(super) fn approval(access: &Access, provider: &ProviderId, from: Approval) -> v1::Approval {
+    let is_redacted = from.input.is_some() && !access.approval(provider, &from).1;
     let definition = definition_name(&from.definition);
     let execution = execution_name(provider, &from.id);
     v1::Approval {
@@ -33,7 +35,11 @@ pub(super) fn approval(provider: &ProviderId, from: Approval) -> v1::Approval {
         execution: execution.to_string(),
         definition,
         revision: from.revision,
-        input: from.input.map(convert::payload_into),
+        input: from
+            .input
+            .filter(|_| !is_redacted)
+            .map(convert::payload_into),
+        payloads_redacted: is_redacted,
         attempt: convert::int32(from.attempt),
         initiator: from.initiator,
         labels: from.labels.into_iter().collect(),

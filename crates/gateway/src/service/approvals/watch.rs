@@ -14,7 +14,6 @@ pub(crate) use hub::ApprovalHub;
 pub(super) use reader::Reader;
 
 use stateway_proto::v1;
-use stateway_provider_api::Call;
 use tonic::Status;
 
 use self::reader::WatchRequest;
@@ -22,6 +21,7 @@ use super::Approvals;
 use super::filter::Filter;
 use super::list::narrowed;
 use super::name::Kind;
+use crate::access::ApiCall;
 use crate::front::Peer;
 use crate::parent::Parent;
 use crate::service::validate;
@@ -31,7 +31,7 @@ use crate::upstream::Topic as Extension;
 impl Approvals {
     pub(super) async fn watch(
         &self,
-        call: Call,
+        call: ApiCall,
         peer: Option<Peer>,
         request: v1::WatchApprovalsRequest,
     ) -> Result<Reader, Status> {
@@ -45,10 +45,13 @@ impl Approvals {
                 .into());
         }
         let parent = narrowed(parent, filter.execution().as_ref())?;
-        let upstreams = self.directory.under(&parent, Extension::APPROVALS)?;
+        let upstreams = self
+            .directory
+            .under(&call.access, &parent, Extension::APPROVALS)?;
         let request = WatchRequest {
             tolerant: parent == Parent::All,
             filter,
+            access: call.access.clone(),
             permit: self.watches.open(peer, &call)?,
         };
         Reader::open(&self.hub, &upstreams, request, call.deadline).await

@@ -1,11 +1,13 @@
 //! Deleting a portable definition on every provider.
 
+use stateway_access::Permission;
 use stateway_proto::v1;
-use stateway_provider_api::{Call, DeletePortableRequest, ErrorKind, Verb};
+use stateway_provider_api::{DeletePortableRequest, ErrorKind, Verb};
 use tonic::Status;
 
 use super::super::{triggers, validate};
 use super::Definitions;
+use crate::access::ApiCall;
 use crate::convert;
 use crate::upstream::Topic;
 
@@ -14,12 +16,17 @@ impl Definitions {
     /// asked first, so that its refusal leaves the others as they are.
     pub(super) async fn delete(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::DeleteDefinitionRequest,
     ) -> Result<v1::DeleteDefinitionResponse, Status> {
-        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS)?;
+        let upstreams = self
+            .directory
+            .all(&call.access, Topic::PORTABLE_DEFINITIONS)?;
         let name = triggers::portable(&request.name)?;
-        let request_id = validate::request_id(&request.request_id)?;
+        for upstream in &upstreams {
+            call.require_definition(Permission::Define, &upstream.id, &name)?;
+        }
+        let request_id = validate::request_id(&call, &request.request_id)?;
         let mut ordered = Vec::new();
         for upstream in upstreams {
             let guarded = upstream.within(&call);

@@ -1,16 +1,19 @@
 //! Definitions of an engine's own: `providers/{provider}/definitions/{definition}`.
 
+use stateway_access::{KnownLabels, Object, Permission};
 use stateway_model::{DefinitionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::diagnostic::Severity;
 use stateway_provider_api::{
-    ApplyDefinitionRequest, Call, DefinitionProblem, DefinitionsRequest, NativeDefinition, Verb,
+    ApplyDefinitionRequest, DefinitionProblem, DefinitionsRequest, Error, ErrorKind,
+    NativeDefinition, Verb,
 };
 use tonic::{Code, Status};
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
 use super::{DEFINITIONS_PER_PAGE, Definitions, source_name};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
@@ -23,18 +26,26 @@ const PURPOSE: &str = "native-definitions";
 impl Definitions {
     pub(super) async fn apply_native(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ApplyDefinitionRequest,
     ) -> Result<v1::ApplyDefinitionResponse, Status> {
-        let upstream = self.upstream(&request.parent)?;
+        let upstream = self.upstream(&call, &request.parent)?;
         let apply = ApplyDefinitionRequest {
             name: validate::text("definition_id", request.definition_id)?,
             source: request.source,
             labels: validate::labels(request.labels)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         let named = DefinitionName::native(upstream.id.clone(), &apply.name);
-        named.map_err(|error| Refusal::invalid("definition_id", format!("{error}")))?;
+        let name = named.map_err(|error| Refusal::invalid("definition_id", format!("{error}")))?;
+        let full = name.to_string();
+        let object = Object {
+            provider: Some(upstream.id.as_str()),
+            definition: Some(&full),
+            labels: KnownLabels::All(&apply.labels),
+            role: None,
+        };
+        call.require(Permission::Define, &object, &format!("`{full}`"))?;
         if request.validate_only {
             let problems = problems(upstream, &call, &apply.source).await?;
             return checked_only(upstream, &apply, &problems);
@@ -53,7 +64,7 @@ impl Definitions {
 
     pub(super) async fn get_native(
         &self,
-        call: Call,
+        call: ApiCall,
         name: &str,
     ) -> Result<v1::Definition, Status> {
         let (name, revision) = match name.split_once("/revisions/") {
@@ -70,12 +81,18 @@ impl Definitions {
                 "the name of the definition has no provider".to_owned(),
             ));
         };
-        let upstream = named(&self.directory.upstreams, provider)?;
+        let upstream = named(&call.access, &self.directory.upstreams, provider)?;
+        let reads = call.access.reads_definition(provider, &name.to_string());
         let guarded = upstream.within(&call);
         let read = guarded.call(Verb::Definitions, |provider, call| {
             provider.definition(call, &name.id, revision)
         });
         match read.await {
+            // What may not be read does not exist, with any revision.
+            Ok(_) if !reads => Err(absent(&upstream.id, &name)),
+            Err(failed) if failed.error.kind == ErrorKind::NotFound && !call.access.is_open() => {
+                Err(absent(&upstream.id, &name))
+            }
             Ok(found) => shown(&upstream.id, found),
             Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND && revision.is_none() => {
                 let error = failed.error;
@@ -88,16 +105,17 @@ impl Definitions {
 
     pub(super) async fn list_native(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListDefinitionsRequest,
     ) -> Result<v1::ListDefinitionsResponse, Status> {
-        let upstream = self.upstream(&request.parent)?;
+        let upstream = self.upstream(&call, &request.parent)?;
+        let purpose = call.access.bound(PURPOSE.to_owned());
         let size = validate::page_size(request.page_size, DEFINITIONS_PER_PAGE)?;
         let after: Option<(String, String)> = match request.page_token.as_str() {
             "" => None,
             token => Some(
                 self.sealer
-                    .open(PURPOSE, token)
+                    .open(&purpose, token)
                     .map_err(page_token_refused)?,
             ),
         };
@@ -123,9 +141,15 @@ impl Definitions {
         Ok(v1::ListDefinitionsResponse {
             definitions: definitions
                 .map(|found| shown(&upstream.id, found))
+                .filter(|shown| {
+                    let shown = shown.as_ref();
+                    shown.map_or(true, |shown| {
+                        call.access.reads_definition(&upstream.id, &shown.name)
+                    })
+                })
                 .collect::<Result<_, _>>()?,
             next_page_token: match page.next {
-                Some(cursor) => self.sealer.seal(PURPOSE, (request.parent, cursor)),
+                Some(cursor) => self.sealer.seal(&purpose, (request.parent, cursor)),
                 None => String::new(),
             },
         })
@@ -133,10 +157,10 @@ impl Definitions {
 
     pub(super) async fn validate_native(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ValidateDefinitionRequest,
     ) -> Result<v1::ValidateDefinitionResponse, Status> {
-        let upstream = self.upstream(&request.parent)?;
+        let upstream = self.upstream(&call, &request.parent)?;
         let file = source_name(&request.source_name)?;
         let problems = problems(upstream, &call, &request.source).await?;
         Ok(v1::ValidateDefinitionResponse {
@@ -148,9 +172,9 @@ impl Definitions {
         })
     }
 
-    fn upstream(&self, parent: &str) -> Result<&Upstream, Status> {
+    fn upstream(&self, call: &ApiCall, parent: &str) -> Result<&Upstream, Status> {
         match validate::parent(parent)? {
-            Parent::One(id) => Ok(named(&self.directory.upstreams, &id)?),
+            Parent::One(id) => Ok(named(&call.access, &self.directory.upstreams, &id)?),
             Parent::All => {
                 let message =
                     "`parent` must name one provider: each provider has its own definitions";
@@ -160,10 +184,17 @@ impl Definitions {
     }
 }
 
+/// The answer for a definition that does not exist, and for one that the caller may not know of.
+fn absent(provider: &ProviderId, name: &DefinitionName) -> Status {
+    let message = format!("no definition `{}`", name.id);
+    let error = Error::new(ErrorKind::NotFound, Verb::Definitions, message);
+    status::of_provider(provider, &error.with_reason(DEFINITION_NOT_FOUND))
+}
+
 /// What the engine finds wrong with a definition.
 async fn problems(
     upstream: &Upstream,
-    call: &Call,
+    call: &ApiCall,
     source: &str,
 ) -> Result<Vec<DefinitionProblem>, CallError> {
     let guarded = upstream.within(call);

@@ -5,9 +5,10 @@ use stateway_definition::{Diagnostic, Invalid, Parsed, Revision, Severity};
 use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use stateway_proto::v1::portability::Verdict;
-use stateway_provider_api::{Call, PortabilityVerdict, Verb};
+use stateway_provider_api::{PortabilityVerdict, Verb};
 use tonic::{Code, Status};
 
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 use crate::upstream::{Directory, Topic, Upstream};
@@ -16,7 +17,7 @@ const REASON: &str = "INVALID_DEFINITION";
 
 /// The answer of ValidateDefinition.
 pub(super) async fn response(
-    call: &Call,
+    call: &ApiCall,
     read: Result<Parsed, Invalid>,
     (source, directory): (&str, &Directory),
 ) -> v1::ValidateDefinitionResponse {
@@ -33,6 +34,7 @@ pub(super) async fn response(
             let name = name.and_then(|name| DefinitionName::portable(name).ok());
             response.name = name.map(|name| name.to_string()).unwrap_or_default();
             let upstreams = directory.upstreams.values();
+            let upstreams = upstreams.filter(|upstream| call.access.sees_provider(&upstream.id));
             let asked = upstreams.map(|upstream| portability(call, upstream, source));
             response.portability = join_all(asked).await;
         }
@@ -41,7 +43,7 @@ pub(super) async fn response(
 }
 
 /// Whether a provider can run a definition, as the provider says.
-async fn portability(call: &Call, upstream: &Upstream, source: &str) -> v1::Portability {
+async fn portability(call: &ApiCall, upstream: &Upstream, source: &str) -> v1::Portability {
     let (verdict, reasons) = if Topic::PORTABLE_DEFINITIONS.is_offered_by(upstream) {
         let guarded = upstream.merged(call);
         let asked = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {

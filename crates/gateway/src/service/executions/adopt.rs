@@ -1,26 +1,28 @@
 //! Offering another revision of its definition to a running execution.
 
+use stateway_access::Permission;
 use stateway_proto::v1;
-use stateway_provider_api::{AdoptRequest, Call, Verb, View};
+use stateway_provider_api::{AdoptRequest, Verb, View};
 use tonic::Status;
 
 use super::super::{definitions, validate};
 use super::Executions;
-use crate::convert;
+use crate::access::ApiCall;
 use crate::upstream::Topic;
 use crate::watch::Sighting;
 
 impl Executions {
     pub(super) async fn adopt(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::AdoptDefinitionRequest,
     ) -> Result<v1::Execution, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self
-            .directory
-            .of(&name.provider, Topic::PORTABLE_DEFINITIONS)?;
-        let request_id = validate::request_id(&request.request_id)?;
+        let upstream =
+            self.directory
+                .of(&call.access, &name.provider, Topic::PORTABLE_DEFINITIONS)?;
+        self.authorize(&call, &name, Permission::Steer).await?;
+        let request_id = validate::request_id(&call, &request.request_id)?;
         let revision = Some(request.revision).filter(|digits| !digits.is_empty());
         if let Some(digits) = &revision {
             definitions::check_revision("revision", digits)?;
@@ -43,6 +45,6 @@ impl Executions {
             version: None,
         };
         self.hub.saw(&answer, asked);
-        Ok(convert::execution(answer.execution))
+        Ok(call.show_written(answer.execution))
     }
 }

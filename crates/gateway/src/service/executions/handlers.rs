@@ -7,6 +7,7 @@ use stateway_proto::v1::executions_server::Executions as Service;
 use tonic::{Request, Response, Status};
 
 use super::{Executions, payload};
+use crate::access::{Access, until_changed};
 use crate::front::Peer;
 use crate::watch::Reader;
 
@@ -61,11 +62,15 @@ impl Service for Executions {
         let peer = Peer::of(request.extensions());
         let opened = self
             .shell
-            .open("WatchExecutions", request, |call, message| {
-                self.watch(call, peer, message)
+            .open("WatchExecutions", request, async |call, message| {
+                let access = call.access.clone();
+                Ok((access, self.watch(call, peer, message).await?))
             });
-        let messages = |reader: Reader| self.shell.stream("WatchExecutions", reader.into_stream());
-        Ok(opened.await?.map(|reader| messages(reader).boxed()))
+        let messages = |(access, reader): (Access, Reader)| {
+            let messages = self.shell.stream("WatchExecutions", reader.into_stream());
+            until_changed(&access, messages.boxed())
+        };
+        Ok(opened.await?.map(messages))
     }
 
     async fn wait_execution(

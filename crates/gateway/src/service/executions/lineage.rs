@@ -2,11 +2,12 @@
 
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::{BranchEventsRequest, Call, EventOrder, Verb};
+use stateway_provider_api::{BranchEventsRequest, EventOrder, Verb};
 use tonic::Status;
 
 use super::read::{event_view, token_purpose};
 use super::{Executions, page_token_refused};
+use crate::access::ApiCall;
 use crate::branch::{branch_name, branch_of};
 use crate::convert;
 use crate::upstream::Topic;
@@ -14,13 +15,16 @@ use crate::upstream::Topic;
 impl Executions {
     pub(super) async fn branch_history(
         &self,
-        call: Call,
+        call: ApiCall,
         name: &ExecutionName,
         request: v1::ListEventsRequest,
         (page_size, order): (usize, EventOrder),
     ) -> Result<v1::ListEventsResponse, Status> {
-        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &name.provider, Topic::EVENT_LOG)?;
         let purpose = format!("{}|{name}|{}", token_purpose(order), request.branch);
+        let purpose = call.access.bound(purpose);
         let cursor: Option<(u32, u64)> = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -48,6 +52,7 @@ impl Executions {
         });
         let next = page.next.map(|next| self.sealer.seal(&purpose, next));
         Ok(v1::ListEventsResponse {
+            payloads_redacted: false,
             events: events.collect(),
             next_page_token: next.unwrap_or_default(),
         })

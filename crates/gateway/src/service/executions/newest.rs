@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 
 use stateway_proto::v1;
-use stateway_provider_api::{Call, EventOrder};
+use stateway_provider_api::EventOrder;
 use tonic::{Code, Status};
 
 use super::{Executions, page_token_refused};
+use crate::access::ApiCall;
 use crate::status::Refusal;
 
 /// Events in one call to the provider.
@@ -35,11 +36,12 @@ impl Executions {
     /// The events before those of the page of the token; the last events without a token.
     pub(super) async fn last_events(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListEventsRequest,
         page_size: usize,
     ) -> Result<v1::ListEventsResponse, Status> {
         let purpose = format!("newest|{}|{}", request.parent, request.branch);
+        let purpose = call.access.bound(purpose);
         let end: Option<u64> = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -69,6 +71,7 @@ impl Executions {
         }
         let (events, first) = newest.page();
         Ok(v1::ListEventsResponse {
+            payloads_redacted: false,
             events,
             next_page_token: match first {
                 0 => String::new(),

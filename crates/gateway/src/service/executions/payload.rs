@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 use futures::Stream;
+use stateway_access::Permission;
 use stateway_model::Payload;
 use stateway_proto::v1;
 use stateway_proto::v1::read_payload_request::Source;
-use stateway_provider_api::{Call, View};
+use stateway_provider_api::View;
 use tonic::{Code, Status};
 
 use super::super::validate;
 use super::{Executions, step};
+use crate::access::ApiCall;
 use crate::status::Refusal;
 
 /// The bytes of one part. A message with them is far below every limit.
@@ -18,7 +20,7 @@ const PART: usize = 32 * 1024;
 impl Executions {
     pub(super) async fn payload(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ReadPayloadRequest,
     ) -> Result<Payload, Status> {
         let source = match request.source() {
@@ -30,10 +32,13 @@ impl Executions {
         };
         let found = if request.name.contains("/steps/") {
             let (execution, step) = step::parse(&request.name)?;
+            self.authorize(&call, &execution, Permission::ReadPayloads)
+                .await?;
             self.step_payload(&call, &execution, &step, source).await?
         } else {
             let name = validate::execution_name("name", &request.name)?;
             let read = self.read(&call, &name, View::Full).await?;
+            call.require_execution(Permission::ReadPayloads, &read)?;
             if source == Source::Input {
                 read.input
             } else {

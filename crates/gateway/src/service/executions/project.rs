@@ -1,23 +1,28 @@
 //! An execution in the terms of another system's state machine.
 
+use stateway_access::Permission;
 use stateway_proto::v1;
 use stateway_proto::v1::projected_move::Kind;
-use stateway_provider_api::{Call, ProjectedMove, ProjectedMoveKind, ProjectedStep, Verb};
+use stateway_provider_api::{ProjectedMove, ProjectedMoveKind, ProjectedStep, Verb};
 use tonic::Status;
 
 use super::super::validate;
 use super::Executions;
+use crate::access::ApiCall;
 use crate::convert;
 use crate::upstream::Topic;
 
 impl Executions {
     pub(super) async fn project(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ProjectExecutionRequest,
     ) -> Result<v1::ProjectedExecution, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &name.provider, Topic::EVENT_LOG)?;
+        self.authorize(&call, &name, Permission::Read).await?;
         let guarded = upstream.until_deadline(&call);
         let projected = guarded.event_log(Verb::Project, |log, call| {
             log.project(call, &name.id, &request.vocabulary)

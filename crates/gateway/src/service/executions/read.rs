@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use stateway_access::Permission;
 use stateway_model::{ExecutionName, SubState};
 use stateway_proto::v1;
-use stateway_provider_api::{Call, EventOrder, HistoryRequest, Verb, View};
-use tonic::Status;
+use stateway_provider_api::{EventOrder, HistoryRequest, Verb, View};
+use tonic::{Code, Status};
 
 use super::super::validate;
 use super::Executions;
 use super::newest;
+use crate::access::{self, ApiCall};
 use crate::convert;
 use crate::front::Peer;
 use crate::list::{self, Listing};
@@ -26,7 +28,7 @@ const MOST_NAMES: usize = 100;
 impl Executions {
     pub(super) async fn get(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::GetExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let name = validate::execution_name("name", &request.name)?;
@@ -35,27 +37,31 @@ impl Executions {
             v1::ExecutionView::Full | v1::ExecutionView::Unspecified => View::Full,
         };
         let (upstream, observation) = self.observe(&call, &name, view).await?;
-        Ok(convert::execution(upstream.execution(*observation)))
+        let execution = upstream.execution(*observation);
+        call.require_execution(Permission::Read, &execution)?;
+        Ok(call.show(execution))
     }
 
     pub(super) async fn list(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListExecutionsRequest,
     ) -> Result<v1::ListExecutionsResponse, Status> {
         let parent = validate::parent(&request.parent)?;
         if let Parent::One(id) = &parent {
-            self.upstream(id)?;
+            self.upstream(&call, id)?;
         }
         let filter = validate::filter(&request.filter)?;
         let page_size = validate::page_size(request.page_size, EXECUTIONS_PER_PAGE)?;
         let listing = Listing {
             upstreams: &self.upstreams,
+            access: &call.access,
             parent: &parent,
             filter: &filter,
             page_size,
         };
         let purpose = list::purpose(&request.parent, &request.filter);
+        let purpose = call.access.bound(purpose);
         let position = match request.page_token.as_str() {
             "" => listing.beginning(),
             token => self
@@ -68,7 +74,7 @@ impl Executions {
             executions: page
                 .executions
                 .into_iter()
-                .map(convert::execution)
+                .map(|execution| call.show(execution))
                 .collect(),
             next_page_token: page
                 .next
@@ -84,28 +90,31 @@ impl Executions {
 
     pub(super) async fn watch(
         &self,
-        call: Call,
+        call: ApiCall,
         peer: Option<Peer>,
         request: v1::WatchExecutionsRequest,
     ) -> Result<Reader, Status> {
-        let target = watch_target(&request)?;
-        match &target {
-            Target::One(ExecutionName { provider: id, .. })
-            | Target::Collection(Parent::One(id)) => drop(self.upstream(id)?),
+        let mut target = watch_target(&request)?;
+        match &mut target {
+            Target::One(name) => self.authorize(&call, name, Permission::Read).await?,
+            Target::Collection(Parent::One(id)) => drop(self.upstream(&call, id)?),
             Target::Some(names) => {
-                for name in names {
-                    self.upstream(&name.provider)?;
+                for name in names.iter() {
+                    self.upstream(&call, &name.provider)?;
                 }
+                self.retain_readable(&call, names).await?;
             }
             Target::Collection(Parent::All) => {}
         }
         let filter = validate::filter(&request.filter)?;
         let names = request.names.join(",");
         let purpose = format!("watch|{}|{names}|{}", request.parent, request.filter);
+        let purpose = call.access.bound(purpose);
         let permit = self.watches.open(peer, &call)?;
         let request = WatchRequest {
             target,
             filter,
+            access: call.access.clone(),
             purpose,
             cursor: request.cursor,
             permit,
@@ -113,14 +122,32 @@ impl Executions {
         Reader::open(&self.hub, request, call.deadline).await
     }
 
+    /// Leaves out executions that do not exist and those that the caller may not know of, so that nothing
+    /// of a stream depends on them.
+    async fn retain_readable(
+        &self,
+        call: &ApiCall,
+        names: &mut Vec<ExecutionName>,
+    ) -> Result<(), Status> {
+        let mut readable = Vec::new();
+        for name in names.drain(..) {
+            match self.authorize(call, &name, Permission::Read).await {
+                Ok(()) => readable.push(name),
+                Err(status) if status.code() == Code::NotFound => {}
+                Err(status) => return Err(status),
+            }
+        }
+        *names = readable;
+        Ok(())
+    }
+
     pub(super) async fn wait(
         &self,
-        call: Call,
+        call: ApiCall,
         peer: Option<Peer>,
         request: v1::WaitExecutionRequest,
     ) -> Result<v1::WaitExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self.upstream(&name.provider)?;
         let known = |value: &i32| {
             convert::sub_state_from(*value).ok_or_else(|| {
                 Status::from(Refusal::invalid(
@@ -134,28 +161,52 @@ impl Executions {
             .iter()
             .map(known)
             .collect::<Result<_, _>>()?;
+        let upstream = self.upstream(&call, &name.provider)?;
+        self.authorize(&call, &name, Permission::Read).await?;
         let _permit = self.waits.open(peer, &call)?;
-        let waited = self
-            .hub
-            .wait(upstream, &name, &wanted, call.deadline)
-            .await?;
+        let waited = self.hub.wait(upstream, &name, &wanted, call.deadline);
+        let waited = tokio::select! {
+            biased;
+            () = call.access.clone().changed() => return Err(access::changed()),
+            waited = waited => waited?,
+        };
+        call.require_execution(Permission::Read, &waited.execution)?;
         Ok(v1::WaitExecutionResponse {
-            execution: Some(waited.execution),
+            execution: Some(call.show(waited.execution)),
             reached: waited.reached,
         })
     }
 
     pub(super) async fn history(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListEventsRequest,
     ) -> Result<v1::ListEventsResponse, Status> {
         let order = newest::order(&request.order_by)?;
         let name = validate::execution_name("parent", &request.parent)?;
-        let upstream = self.upstream(&name.provider)?;
+        let upstream = self.upstream(&call, &name.provider)?;
+        let reads_payloads = self.authorize_read(&call, &name).await?;
         upstream.described(&call).await?;
         let can = upstream.capabilities();
-        if order == EventOrder::OldestFirst || can.history_newest_first {
+        let is_redacted = !reads_payloads && request.view() == v1::ExecutionView::Full;
+        let mut request = request;
+        if is_redacted {
+            request.set_view(v1::ExecutionView::Basic);
+        }
+        let page = self.events(call, request, (order, can.history_newest_first));
+        let mut page = page.await?;
+        page.payloads_redacted = is_redacted;
+        Ok(page)
+    }
+
+    /// The events of an execution that the caller may read.
+    async fn events(
+        &self,
+        call: ApiCall,
+        request: v1::ListEventsRequest,
+        (order, is_newest_first): (EventOrder, bool),
+    ) -> Result<v1::ListEventsResponse, Status> {
+        if order == EventOrder::OldestFirst || is_newest_first {
             return self.events_page(call, request, order).await;
         }
         let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
@@ -165,19 +216,21 @@ impl Executions {
     /// A page of events as the provider reads them.
     pub(super) async fn events_page(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListEventsRequest,
         order: EventOrder,
     ) -> Result<v1::ListEventsResponse, Status> {
         let name = validate::execution_name("parent", &request.parent)?;
-        let upstream = self.upstream(&name.provider)?;
+        let upstream = self.upstream(&call, &name.provider)?;
         let page_size = validate::page_size(request.page_size, EVENTS_PER_PAGE)?;
         if !request.branch.is_empty() {
             let page = (page_size, order);
             return self.branch_history(call, &name, request, page).await;
         }
         let view = event_view(request.view());
-        let purpose = format!("{}|{name}", token_purpose(order));
+        let purpose = call
+            .access
+            .bound(format!("{}|{name}", token_purpose(order)));
         let cursor = match request.page_token.as_str() {
             "" => None,
             token => Some(
@@ -199,6 +252,7 @@ impl Executions {
         });
         let page = page.await?;
         Ok(v1::ListEventsResponse {
+            payloads_redacted: false,
             events: page.events.into_iter().map(convert::event).collect(),
             next_page_token: page
                 .next
@@ -209,21 +263,17 @@ impl Executions {
 
     pub(super) async fn explain(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ExplainExecutionRequest,
     ) -> Result<v1::ExplainExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self.upstream(&name.provider)?;
-        let guarded = upstream.within(&call);
         // Only the full view is sure to have the steps.
-        let observation = guarded.call(Verb::Get, |provider, call| {
-            provider.get(call, &name.id, View::Full)
-        });
-        let mut observation = observation.await?;
+        let (upstream, mut observation) = self.observe(&call, &name, View::Full).await?;
         (observation.input, observation.output) = (None, None);
         let explanation = upstream.explain(&observation);
-        let shown = convert::execution(upstream.execution(observation));
-        Ok(convert::explanation(shown, explanation))
+        let execution = upstream.execution(*observation);
+        call.require_execution(Permission::Read, &execution)?;
+        Ok(convert::explanation(call.show(execution), explanation))
     }
 }
 

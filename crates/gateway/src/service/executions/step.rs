@@ -4,10 +4,11 @@ use stateway_model::{ExecutionName, Payload};
 use stateway_proto::v1;
 use stateway_proto::v1::read_payload_request::Source;
 use stateway_proto::v1::step_attempt::{Outcome, PolicyDecision};
-use stateway_provider_api::{Call, StepAttempt, StepAttemptOutcome, Verb, View};
+use stateway_provider_api::{StepAttempt, StepAttemptOutcome, Verb, View};
 use tonic::{Code, Status};
 
 use super::Executions;
+use crate::access::ApiCall;
 use crate::branch::branch_name;
 use crate::convert;
 use crate::status::Refusal;
@@ -19,15 +20,22 @@ const MOST_PAYLOAD_BYTES: usize = 256 * 1024;
 impl Executions {
     pub(super) async fn step(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::GetStepRequest,
     ) -> Result<v1::StepDetail, Status> {
         let (execution, step) = parse(&request.name)?;
-        let upstream = self.directory.of(&execution.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &execution.provider, Topic::EVENT_LOG)?;
+        let reads_payloads = self.authorize_read(&call, &execution).await?;
         let guarded = upstream.within(&call);
         let history =
             guarded.event_log(Verb::Step, |log, call| log.step(call, &execution.id, &step));
-        let history = history.await?;
+        let mut history = history.await?;
+        let has_payloads = history.input.is_some() || history.output.is_some();
+        if !reads_payloads {
+            (history.input, history.output) = (None, None);
+        }
         let shown = self.read(&call, &execution, View::Basic).await?;
         let found = shown.steps.into_iter().find(|one| one.name == step);
         let found = found.ok_or_else(|| no_step(&execution, &step))?;
@@ -44,6 +52,7 @@ impl Executions {
             attempts: attempts.map(|one| attempt(&execution, one)).collect(),
             attempts_truncated: history.truncated,
             not_retried: history.not_retried,
+            payloads_redacted: has_payloads && !reads_payloads,
         })
     }
 }
@@ -52,12 +61,14 @@ impl Executions {
     /// The whole input or output of a step; none where there is none.
     pub(super) async fn step_payload(
         &self,
-        call: &Call,
+        call: &ApiCall,
         execution: &ExecutionName,
         step: &str,
         source: Source,
     ) -> Result<Option<Payload>, Status> {
-        let upstream = self.directory.of(&execution.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &execution.provider, Topic::EVENT_LOG)?;
         let guarded = upstream.within(call);
         let history =
             guarded.event_log(Verb::Step, |log, call| log.step(call, &execution.id, step));

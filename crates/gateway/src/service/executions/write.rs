@@ -1,6 +1,7 @@
 //! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
 use futures::future::BoxFuture;
+use stateway_access::{KnownLabels, Object, Permission};
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::retry_from_request::Origin;
@@ -13,6 +14,7 @@ use tonic::{Code, Status};
 
 use super::super::validate;
 use super::Executions;
+use crate::access::ApiCall;
 use crate::convert;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
@@ -23,7 +25,7 @@ use crate::watch::Asked;
 impl Executions {
     pub(super) async fn start(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::StartExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let definition: DefinitionName = request
@@ -31,15 +33,25 @@ impl Executions {
             .parse()
             .map_err(|error| Refusal::invalid("definition", format!("{error}")))?;
         let provider = self.runs(&call, &request.parent, &definition).await?;
-        let upstream = self.upstream(&provider)?;
+        let upstream = self.upstream(&call, &provider)?;
+        let labels = validate::labels(request.labels)?;
+        let name = definition.to_string();
+        let object = Object {
+            provider: Some(provider.as_str()),
+            definition: Some(&name),
+            labels: KnownLabels::All(&labels),
+            role: None,
+        };
+        let what = format!("`{name}` on provider `{provider}` with these labels");
+        call.require(Permission::Start, &object, &what)?;
         let start = StartRequest {
             definition: start_definition(&definition),
             options: validate::options(request.options)?,
             execution_id: validate::execution_id(&request.execution_id)?,
             input: request.input.map(convert::payload_from),
-            labels: validate::labels(request.labels)?,
+            labels,
             delay: validate::delay(request.delay)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         upstream.described(&call).await?;
         if start.delay.is_some() && !upstream.capabilities().start_delayed {
@@ -52,7 +64,7 @@ impl Executions {
         let guarded = upstream.within(&call);
         let started = guarded.call(Verb::Start, |provider, call| provider.start(call, start));
         match started.await {
-            Ok(observation) => Ok(self.shown(upstream, observation, asked)),
+            Ok(observation) => Ok(self.shown(&call, upstream, observation, asked)),
             Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND => {
                 let refused = self.no_definition(upstream, &call, &definition, failed.error);
                 Err(refused.await)
@@ -65,11 +77,14 @@ impl Executions {
     async fn no_definition(
         &self,
         upstream: &Upstream,
-        call: &Call,
+        call: &ApiCall,
         definition: &DefinitionName,
         error: Error,
     ) -> Status {
-        let Ok(upstream) = self.directory.of(&upstream.id, Topic::PORTABLE_DEFINITIONS) else {
+        let Ok(upstream) =
+            self.directory
+                .of(&call.access, &upstream.id, Topic::PORTABLE_DEFINITIONS)
+        else {
             let error = similar::no_native_definition(upstream, call, &definition.id, error).await;
             return status::of_provider(&upstream.id, &error);
         };
@@ -88,17 +103,22 @@ impl Executions {
 
     pub(super) async fn signal(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::SignalExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::Signal)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Signal, Verb::Signal),
+            )
             .await?;
         let signal = SignalRequest {
             id: name.id,
             signal: validate::signal(request.signal)?,
             payload: request.payload.map(convert::payload_from),
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.write(&call, &name.provider, Verb::Signal, |provider, call| {
             provider.signal(call, signal)
@@ -108,7 +128,7 @@ impl Executions {
 
     pub(super) async fn cancel(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::CancelExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         use v1::Compensation as Choice;
@@ -129,10 +149,15 @@ impl Executions {
             return Err(Refusal::invalid("compensation", message).into());
         }
         let name = self
-            .target(&call, &request.name, &request.etag, verb)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Stop, verb),
+            )
             .await?;
         if chosen {
-            let upstream = self.upstream(&name.provider)?;
+            let upstream = self.upstream(&call, &name.provider)?;
             upstream.described(&call).await?;
             if !upstream.capabilities().cancel_compensation {
                 return Err(without(upstream, "a choice about compensation"));
@@ -143,7 +168,7 @@ impl Executions {
             mode,
             compensation,
             comment: validate::text("comment", request.comment)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.write(&call, &name.provider, verb, |provider, call| {
             provider.cancel(call, cancel)
@@ -153,16 +178,21 @@ impl Executions {
 
     pub(super) async fn pause(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::PauseExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::Pause)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Steer, Verb::Pause),
+            )
             .await?;
         let pause = PauseRequest {
             id: name.id,
             comment: validate::text("comment", request.comment)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.write(&call, &name.provider, Verb::Pause, |provider, call| {
             provider.pause(call, pause)
@@ -172,13 +202,18 @@ impl Executions {
 
     pub(super) async fn resume(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ResumeExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::Resume)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Steer, Verb::Resume),
+            )
             .await?;
-        let request_id = validate::request_id(&request.request_id)?;
+        let request_id = validate::request_id(&call, &request.request_id)?;
         let resume = ResumeRequest {
             id: name.id,
             request_id,
@@ -191,16 +226,21 @@ impl Executions {
 
     pub(super) async fn retry_now(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::RetryNowRequest,
     ) -> Result<v1::Execution, Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::RetryNow)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Steer, Verb::RetryNow),
+            )
             .await?;
         let retry = RetryNowRequest {
             id: name.id,
             step: validate::text("step", request.step)?,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
         self.write(&call, &name.provider, Verb::RetryNow, |provider, call| {
             provider.retry_now(call, retry)
@@ -210,11 +250,16 @@ impl Executions {
 
     pub(super) async fn retry_from(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::RetryFromRequest,
     ) -> Result<v1::Execution, Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::RetryFrom)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Steer, Verb::RetryFrom),
+            )
             .await?;
         let (step, from_start) = match request.origin {
             None => (String::new(), false),
@@ -227,7 +272,7 @@ impl Executions {
             input: request.input.map(convert::payload_from),
             feedback: validate::text("feedback", request.feedback)?,
             from_start,
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
             execution_id: validate::execution_id(&request.execution_id)?,
         };
         self.write(&call, &name.provider, Verb::RetryFrom, |provider, call| {
@@ -240,7 +285,7 @@ impl Executions {
     /// can run it.
     async fn runs(
         &self,
-        call: &Call,
+        call: &ApiCall,
         parent: &str,
         definition: &DefinitionName,
     ) -> Result<ProviderId, Status> {
@@ -249,7 +294,7 @@ impl Executions {
         }
         match self
             .directory
-            .one("parent", "", Topic::PORTABLE_DEFINITIONS)
+            .one(&call.access, "parent", "", Topic::PORTABLE_DEFINITIONS)
         {
             Ok(upstream) => Ok(upstream.id.clone()),
             // A name that nobody has needs no provider: the name itself is wrong.
@@ -263,10 +308,13 @@ impl Executions {
     /// The refusal of a portable definition, if there are providers for it and none has it.
     async fn unknown_everywhere(
         &self,
-        call: &Call,
+        call: &ApiCall,
         definition: &DefinitionName,
     ) -> Option<Refusal> {
-        let upstreams = self.directory.all(Topic::PORTABLE_DEFINITIONS).ok()?;
+        let upstreams = self
+            .directory
+            .all(&call.access, Topic::PORTABLE_DEFINITIONS);
+        let upstreams = upstreams.ok()?;
         for upstream in &upstreams {
             let guarded = upstream.within(call);
             let found = guarded
@@ -283,17 +331,22 @@ impl Executions {
 
     pub(super) async fn purge(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::PurgeExecutionRequest,
     ) -> Result<(), Status> {
         let name = self
-            .target(&call, &request.name, &request.etag, Verb::Purge)
+            .target(
+                &call,
+                &request.name,
+                &request.etag,
+                (Permission::Operate, Verb::Purge),
+            )
             .await?;
         let purge = PurgeRequest {
             id: name.id.clone(),
-            request_id: validate::request_id(&request.request_id)?,
+            request_id: validate::request_id(&call, &request.request_id)?,
         };
-        let upstream = self.upstream(&name.provider)?;
+        let upstream = self.upstream(&call, &name.provider)?;
         let guarded = upstream.within(&call);
         let purged = guarded.call(Verb::Purge, |provider, call| provider.purge(call, purge));
         purged.await?;
@@ -301,15 +354,16 @@ impl Executions {
         Ok(())
     }
 
-    /// The execution a write is for, once its etag has been checked.
+    /// The execution a write is for, once its caller and its etag have been checked.
     async fn target(
         &self,
-        call: &Call,
+        call: &ApiCall,
         name: &str,
         etag: &str,
-        verb: Verb,
+        (permission, verb): (Permission, Verb),
     ) -> Result<ExecutionName, Status> {
         let name = validate::execution_name("name", name)?;
+        self.authorize(call, &name, permission).await?;
         self.check_etag(call, &name, etag, verb).await?;
         Ok(name)
     }
@@ -317,7 +371,7 @@ impl Executions {
     /// Writes to an execution and shows the change to watchers.
     async fn write<F>(
         &self,
-        call: &Call,
+        call: &ApiCall,
         provider: &ProviderId,
         verb: Verb,
         work: F,
@@ -326,19 +380,25 @@ impl Executions {
         F: for<'c> FnOnce(&'c dyn Provider, &'c Call) -> BoxFuture<'c, ProviderResult<Observation>>
             + Send,
     {
-        let upstream = self.upstream(provider)?;
+        let upstream = self.upstream(call, provider)?;
         let asked = upstream.asked();
         let guarded = upstream.within(call);
         let observation = guarded.call(verb, work).await?;
-        Ok(self.shown(upstream, observation, asked))
+        Ok(self.shown(call, upstream, observation, asked))
     }
 
     /// The execution after a write that was asked for at `asked`. Watchers get the change
     /// immediately.
-    fn shown(&self, upstream: &Upstream, observation: Observation, asked: Asked) -> v1::Execution {
+    fn shown(
+        &self,
+        call: &ApiCall,
+        upstream: &Upstream,
+        observation: Observation,
+        asked: Asked,
+    ) -> v1::Execution {
         let answer = upstream.sighting(observation);
         self.hub.saw(&answer, asked);
-        convert::execution(answer.execution)
+        call.show_written(answer.execution)
     }
 }
 

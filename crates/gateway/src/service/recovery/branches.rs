@@ -1,13 +1,15 @@
 //! The branches of an execution's log.
 
+use stateway_access::Permission;
 use stateway_model::ExecutionName;
 use stateway_proto::v1;
-use stateway_provider_api::{Branch, Call, Verb};
+use stateway_provider_api::{Branch, Verb};
 use tonic::Status;
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
 use super::Recovery;
+use crate::access::ApiCall;
 use crate::branch::branch_name;
 use crate::convert;
 use crate::upstream::Topic;
@@ -17,13 +19,17 @@ const BRANCHES_PER_PAGE: usize = 100;
 impl Recovery {
     pub(super) async fn branches(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListBranchesRequest,
     ) -> Result<v1::ListBranchesResponse, Status> {
         let name = validate::execution_name("parent", &request.parent)?;
-        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &name.provider, Topic::EVENT_LOG)?;
+        let authorized = self.executions.authorize(&call, &name, Permission::Read);
+        authorized.await?;
         let page_size = validate::page_size(request.page_size, BRANCHES_PER_PAGE)?;
-        let purpose = format!("branches|{name}");
+        let purpose = call.access.bound(format!("branches|{name}"));
         let after = match request.page_token.as_str() {
             "" => None,
             token => Some(

@@ -1,12 +1,14 @@
 //! Replaying an execution: its state at an event, or its outcome under another definition.
 
+use stateway_access::Permission;
 use stateway_proto::v1;
 use stateway_proto::v1::replay_execution_request::Variant;
-use stateway_provider_api::{Call, ReplayRequest, ReplayUnder, Verb};
+use stateway_provider_api::{ReplayRequest, ReplayUnder, Verb};
 use tonic::Status;
 
 use super::super::validate;
 use super::Recovery;
+use crate::access::ApiCall;
 use crate::branch::one_branch_of;
 use crate::replay;
 use crate::status::Refusal;
@@ -18,11 +20,17 @@ const LATEST: &str = "latest";
 impl Recovery {
     pub(super) async fn replay(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ReplayExecutionRequest,
     ) -> Result<v1::ReplayExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self.directory.of(&name.provider, Topic::EVENT_LOG)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &name.provider, Topic::EVENT_LOG)?;
+        let authorized = self
+            .executions
+            .authorize(&call, &name, Permission::ReadPayloads);
+        authorized.await?;
         let replay = ReplayRequest {
             id: name.id.clone(),
             branch: one_branch_of(&name, &request.branch)?,

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use futures::{Stream, stream};
+use stateway_access::{Object, Permission};
 use stateway_model::{ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::remedy::Kind;
-use stateway_provider_api::{Call, Finding, Remedy, Verb, Verification};
+use stateway_provider_api::{Finding, Remedy, Verb, Verification};
 use tonic::Status;
 
 use super::super::validate;
 use super::Recovery;
+use crate::access::ApiCall;
 use crate::branch::branch_name;
 use crate::convert;
 use crate::parent::Parent;
@@ -29,11 +31,15 @@ const MOST_VERDICTS: usize = 500;
 impl Recovery {
     pub(super) async fn verify(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::VerifyExecutionRequest,
     ) -> Result<v1::VerifyExecutionResponse, Status> {
         let name = validate::execution_name("name", &request.name)?;
-        let upstream = self.directory.of(&name.provider, Topic::RECOVERY)?;
+        let upstream = self
+            .directory
+            .of(&call.access, &name.provider, Topic::RECOVERY)?;
+        let authorized = self.executions.authorize(&call, &name, Permission::Read);
+        authorized.await?;
         let guarded = upstream.until_deadline(&call);
         let found = guarded.recovery(Verb::Verify, |recovery, call| {
             recovery.verify(call, &name.id)
@@ -45,11 +51,23 @@ impl Recovery {
 
     pub(super) async fn verify_all(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::VerifyExecutionsRequest,
     ) -> Result<Scan, Status> {
         let parent = validate::parent(&request.parent)?;
-        let upstreams = self.directory.under(&parent, Topic::RECOVERY)?;
+        let mut upstreams = self
+            .directory
+            .under(&call.access, &parent, Topic::RECOVERY)?;
+        match &parent {
+            Parent::One(id) => call.require_all(Permission::Operate, id)?,
+            Parent::All => {
+                // Others are left out, as if they were not configured.
+                upstreams.retain(|upstream| call.has_all(Permission::Operate, &upstream.id));
+                if upstreams.is_empty() {
+                    call.require(Permission::Operate, &Object::default(), "every provider")?;
+                }
+            }
+        }
         let totals = upstreams.iter().map(|upstream| async {
             let guarded = match parent {
                 Parent::All => upstream.merged(&call),
@@ -90,7 +108,7 @@ pub(super) struct Scan {
     /// Whether the failure of a provider ends the verification.
     fails_with_one: bool,
     /// Its caller; the stream itself has no deadline.
-    call: Call,
+    call: ApiCall,
     began: Instant,
     /// Verdicts that were not sent yet.
     verdicts: VecDeque<v1::Verdict>,
@@ -132,10 +150,7 @@ impl Scan {
 
     /// Verifies the next page of a provider.
     async fn page(&mut self, upstream: &Upstream) -> Result<(), CallError> {
-        let call = Call {
-            deadline: Instant::now() + PAGE_TIMEOUT,
-            ..self.call.clone()
-        };
+        let call = self.call.until(Instant::now() + PAGE_TIMEOUT);
         let guarded = upstream.until_deadline(&call);
         let page = guarded.recovery(Verb::Verify, |recovery, call| {
             recovery.verify_page(call, self.cursor.as_deref(), PAGE)

@@ -10,12 +10,13 @@ use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use stateway_model::ProviderId;
 use stateway_proto::v1;
-use stateway_provider_api::{Call, WorkQueue};
+use stateway_provider_api::WorkQueue;
 use tonic::Status;
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
-use super::{Workers, queue_of, worker};
+use super::{Workers, queue_of, readable, worker};
+use crate::access::ApiCall;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Topic, Upstream};
 
@@ -32,13 +33,15 @@ struct Turn(ProviderId, Option<String>);
 impl Workers {
     pub(super) async fn list(
         &self,
-        call: Call,
+        call: ApiCall,
         request: v1::ListWorkersRequest,
     ) -> Result<v1::ListWorkersResponse, Status> {
         let parent = validate::parent(&request.parent)?;
         let size = validate::page_size(request.page_size, WORKERS_PER_PAGE)?;
-        let upstreams = self.directory.under(&parent, Topic::WORKERS)?;
-        let purpose = format!("workers|{}", request.parent);
+        let upstreams = self
+            .directory
+            .under(&call.access, &parent, Topic::WORKERS)?;
+        let purpose = call.access.bound(format!("workers|{}", request.parent));
         let Position(turns) = match request.page_token.as_str() {
             "" => Position(
                 upstreams
@@ -60,7 +63,10 @@ impl Workers {
         let mut page = Page::new(size);
         for (turn, answer) in join_all(answers).await {
             match (answer, &parent) {
-                (Ok(queue), _) => page.add(turn, &queue),
+                (Ok(mut queue), _) => {
+                    readable(&call, &turn.0, &mut queue);
+                    page.add(turn, &queue);
+                }
                 (Err(error), Parent::One(_)) => return Err(error.into()),
                 (Err(error), Parent::All) => {
                     tracing::info!("left out of a page: {error}");
@@ -83,7 +89,7 @@ impl Workers {
 }
 
 async fn ask(
-    call: &Call,
+    call: &ApiCall,
     upstream: &Arc<Upstream>,
     parent: &Parent,
 ) -> Result<WorkQueue, CallError> {

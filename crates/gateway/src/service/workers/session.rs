@@ -7,16 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
 use stateway_model::ProviderId;
 use stateway_proto::v1;
 use stateway_proto::v1::stream_tasks_request::Message as Said;
 use stateway_proto::v1::stream_tasks_response::Message;
-use stateway_provider_api::{TaskOutcome, WorkerSession};
+use stateway_provider_api::{ANONYMOUS, TaskOutcome, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
 
 use super::{message, offer};
+use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 
@@ -31,6 +33,10 @@ pub(crate) struct Session {
     connected: Box<dyn WorkerSession>,
     /// Sent before anything of the engine.
     welcome: Option<v1::Welcome>,
+    /// Who the worker is, for the offers that follow.
+    call: ApiCall,
+    /// Resolves when the access rules have changed for the worker.
+    changed: BoxFuture<'static, ()>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
 }
@@ -42,7 +48,7 @@ impl Session {
         connected: Box<dyn WorkerSession>,
         worker: Arc<str>,
         welcome: v1::Welcome,
-        stop: CancellationToken,
+        (call, stop): (ApiCall, CancellationToken),
     ) -> Self {
         Self {
             provider,
@@ -50,6 +56,8 @@ impl Session {
             said,
             connected,
             welcome: Some(welcome),
+            changed: call.access.clone().changed().boxed(),
+            call,
             stop: Box::pin(stop.cancelled_owned()),
             ended: false,
         }
@@ -109,12 +117,16 @@ impl Session {
     }
 
     fn offer(&mut self, sent: v1::Offer) -> Result<(), Status> {
-        let mut offer = offer::checked(sent)?;
+        let offer = offer::checked(sent)?;
+        let mut offer = self.call.workable(&self.provider, offer)?;
         if !offer.worker.is_empty() && offer.worker != self.worker {
             let message = "a worker cannot change its id on the same stream";
             return Err(Refusal::invalid("worker_id", message).into());
         }
-        offer.worker = Arc::clone(&self.worker);
+        offer.worker = self.call.access.worker_id(&self.worker);
+        if *self.call.actor != *ANONYMOUS {
+            offer.identity = Arc::clone(&self.call.actor);
+        }
         self.connected.offer(offer);
         Ok(())
     }
@@ -171,6 +183,9 @@ impl Stream for Session {
             }
             Heard::MaybeMore => context.waker().wake_by_ref(),
             Heard::All => {}
+        }
+        if this.changed.as_mut().poll(context).is_ready() {
+            return this.end("ACCESS_CHANGED");
         }
         match this.stop.as_mut().poll(context) {
             Poll::Ready(()) => this.end("SHUTTING_DOWN"),

@@ -18,6 +18,7 @@ use super::super::filter::Filter;
 use super::super::shown;
 use super::hub::{ApprovalHub, Membership};
 use super::topic::{Change, News};
+use crate::access::Access;
 use crate::streams::StreamPermit;
 use crate::upstream::Upstream;
 use crate::watch::{draining, not_in_time};
@@ -27,6 +28,8 @@ pub(super) struct WatchRequest {
     /// A provider that cannot be watched is named in the bookmarks and does not end the stream.
     pub(super) tolerant: bool,
     pub(super) filter: Filter,
+    /// What the caller may read.
+    pub(super) access: Access,
     /// The right to the stream.
     pub(super) permit: StreamPermit,
 }
@@ -50,6 +53,7 @@ pub(in super::super) struct Reader {
     members: Vec<Membership>,
     tolerant: bool,
     filter: Filter,
+    access: Access,
     news: SelectAll<TopicStream>,
     /// The pending approvals, still to be sent, each with the place of its topic.
     present: VecDeque<(usize, Arc<Approval>)>,
@@ -86,6 +90,7 @@ impl Reader {
             members,
             tolerant: request.tolerant,
             filter: request.filter,
+            access: request.access,
             news: SelectAll::new(),
             present: VecDeque::new(),
             owes_bookmark: false,
@@ -187,21 +192,30 @@ impl Reader {
             (None, None) => return None,
             (None, Some(after)) => (Kind::Added, after),
             (Some(_), Some(after)) => (Kind::Modified, after),
-            (Some(before), None) => (Kind::Removed, change.after.clone().unwrap_or(before)),
+            (Some(before), None) => {
+                let after = change.after.clone();
+                let readable = after.filter(|after| self.reads(index, after));
+                (Kind::Removed, readable.unwrap_or(before))
+            }
         };
         Some(self.response(kind, index, &shown))
     }
 
     fn admits(&self, index: usize, approval: &Approval) -> bool {
         let provider = &self.members[index].topic.provider;
-        self.filter.admits_pending(provider, approval)
+        self.filter.admits_pending(provider, approval) && self.reads(index, approval)
+    }
+
+    fn reads(&self, index: usize, approval: &Approval) -> bool {
+        let provider = &self.members[index].topic.provider;
+        self.access.approval(provider, approval).0
     }
 
     fn response(&self, kind: Kind, index: usize, approval: &Approval) -> Response {
         let provider = &self.members[index].topic.provider;
         Response {
             kind: kind.into(),
-            approval: Some(shown::approval(provider, approval.clone())),
+            approval: Some(shown::approval(&self.access, provider, approval.clone())),
             unreachable: Vec::new(),
         }
     }

@@ -1,0 +1,108 @@
+//! What one identity may do: the rules that concern it, with its own values in them.
+
+use std::sync::Arc;
+
+use stateway_provider_api::filter::{DefinitionPattern, Equality, Filter};
+
+use crate::condition::Test;
+use crate::{Object, Permission};
+
+/// What one identity may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grants {
+    by_permission: [Vec<Grant>; Permission::ALL.len()],
+}
+
+/// One rule that gives the identity a permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Grant {
+    rule: Arc<str>,
+    filter: Filter<Test>,
+}
+
+/// The answer to a request for one permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether a rule allows it.
+    pub allowed: bool,
+    /// The name of the rule that allows it: the first one of the configuration that does.
+    pub rule: Option<Arc<str>>,
+    /// What was asked for.
+    pub permission: Permission,
+}
+
+impl Grants {
+    pub(crate) fn add(&mut self, permission: Permission, rule: &Arc<str>, filter: &Filter<Test>) {
+        self.by_permission[permission.index()].push(Grant {
+            rule: Arc::clone(rule),
+            filter: filter.clone(),
+        });
+    }
+
+    /// Whether a rule certainly allows this: a condition on a part of the object that is not known does
+    /// not hold.
+    #[must_use]
+    pub fn decide(&self, permission: Permission, object: &Object<'_>) -> Decision {
+        let grants = self.of(permission).iter();
+        let rule = grants
+            .filter(|grant| grant.filter.must_hold(&|test| test.holds(object)))
+            .map(|grant| Arc::clone(&grant.rule))
+            .next();
+        Decision {
+            allowed: rule.is_some(),
+            rule,
+            permission,
+        }
+    }
+
+    /// The same as [`decide`](Self::decide), without the name of the rule.
+    #[must_use]
+    pub fn allows(&self, permission: Permission, object: &Object<'_>) -> bool {
+        let mut grants = self.of(permission).iter();
+        grants.any(|grant| grant.filter.must_hold(&|test| test.holds(object)))
+    }
+
+    /// Whether a rule can allow this, whatever the parts are that are not known.
+    #[must_use]
+    pub fn may_allow(&self, permission: Permission, object: &Object<'_>) -> bool {
+        let mut grants = self.of(permission).iter();
+        grants.any(|grant| grant.filter.may_hold(&|test| test.holds(object)))
+    }
+
+    /// Whether any rule gives this permission for anything.
+    #[must_use]
+    pub fn has(&self, permission: Permission) -> bool {
+        !self.of(permission).is_empty()
+    }
+
+    /// Whether the identity has any permission for something that may be this.
+    #[must_use]
+    pub fn concern(&self, object: &Object<'_>) -> bool {
+        let mut all = Permission::ALL.into_iter();
+        all.any(|permission| self.may_allow(permission, object))
+    }
+
+    /// The definition that everything of this provider must have for the permission, if the rules name
+    /// one. A provider may narrow its query to it.
+    #[must_use]
+    pub fn definition(&self, permission: Permission, provider: &str) -> Option<&DefinitionPattern> {
+        let object = Object::of_provider(provider);
+        let grants = self.of(permission).iter();
+        let mut able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&object)));
+        let (Some(only), None) = (able.next(), able.next()) else {
+            return None;
+        };
+        let mut required = only.filter.required().into_iter();
+        required.find_map(|test| match test {
+            Test::Definition(Equality::Is, patterns) => match patterns.as_slice() {
+                [one] if !one.has_wildcard() => Some(one),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    fn of(&self, permission: Permission) -> &[Grant] {
+        &self.by_permission[permission.index()]
+    }
+}

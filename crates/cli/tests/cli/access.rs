@@ -1,0 +1,186 @@
+//! `stateway access`: explanations and tables of expected decisions, without a gateway.
+
+use std::path::Path;
+
+use crate::binary::{Answer, command, finish};
+
+const CONFIG: &str = r#"
+[authentication.api_keys]
+file = "keys.json"
+
+[[access.rules]]
+name = "admins"
+who = { role = "admin" }
+may = "admin"
+
+[[access.rules]]
+name = "tenants"
+who = { role = "member" }
+may = ["developer"]
+where = "definition = order-* AND labels.tenant = caller.tenant"
+"#;
+
+fn access(folder: &Path, arguments: &[&str]) -> Answer {
+    finish(command(folder).arg("access").args(arguments), "")
+}
+
+fn folder(config: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+    folder
+}
+
+#[test]
+fn an_explanation_names_the_rule_that_allows() {
+    let folder = folder(CONFIG);
+    let asked = |arguments: &[&str]| access(folder.path(), arguments);
+    let ada = [
+        "explain", "--as", "ada", "--role", "member", "--tenant", "acme",
+    ];
+    let start =
+        |tail: &[&str]| asked(&[&ada[..], &["start", "definitions/order-saga"], tail].concat());
+    let allowed = start(&["--label", "tenant=acme"]).exits(0);
+    assert!(
+        allowed.out.contains("allowed by rule `tenants`"),
+        "{allowed:?}"
+    );
+    let denied = start(&["--label", "tenant=evil"]).exits(4);
+    assert!(denied.out.contains("denied"), "{denied:?}");
+    assert!(
+        denied.out.contains("the condition does not hold"),
+        "{denied:?}"
+    );
+    assert!(
+        denied
+            .out
+            .contains("`admins`: gives the permission to other callers"),
+        "{denied:?}"
+    );
+    start(&[]).exits(4);
+    let json = asked(&[&ada[..], &["operate", "providers/builtin", "-o", "json"]].concat());
+    let json = json.exits(4).json();
+    assert_eq!(json["allowed"], false);
+    assert_eq!(json["rules"][0]["rule"], "admins");
+    let root = [
+        "explain",
+        "--as",
+        "root",
+        "--role",
+        "admin",
+        "operate",
+        "providers/builtin",
+    ];
+    assert_eq!(
+        asked(&[&root[..], &["-o", "json"]].concat())
+            .exits(0)
+            .json()["rule"],
+        "admins"
+    );
+    // Without the labels of the execution the answer is not certain.
+    let unknown = [&ada[..], &["read", "providers/builtin/executions/17"]].concat();
+    let unknown = asked(&unknown).exits(4);
+    assert!(unknown.out.contains("not given"), "{unknown:?}");
+}
+
+#[test]
+fn wrong_words_are_a_mistake() {
+    let folder = folder(CONFIG);
+    let asked = |arguments: &[&str]| access(folder.path(), arguments);
+    let wrong = asked(&["explain", "--as", "ada", "fly", "definitions/x"]).exits(2);
+    assert!(wrong.err.contains("read-payloads"), "{wrong:?}");
+    asked(&["explain", "--as", "ada", "start", "x/y/z"]).exits(2);
+    asked(&[
+        "explain",
+        "--as",
+        "ada",
+        "start",
+        "definitions/x",
+        "--label",
+        "x",
+    ])
+    .exits(2);
+}
+
+#[test]
+fn a_table_of_expected_decisions_decides_the_exit_code() {
+    let folder = folder(CONFIG);
+    let cases = r#"
+[[cases]]
+as = "ada"
+role = "member"
+tenant = "acme"
+may = "start"
+on = "definitions/order-saga"
+labels = { tenant = "acme" }
+expect = "allow"
+rule = "tenants"
+
+[[cases]]
+as = "ada"
+role = "member"
+tenant = "acme"
+may = "read"
+on = "providers/builtin/executions/17"
+definition = "order-saga"
+labels = { tenant = "evil" }
+expect = "deny"
+"#;
+    let file = folder.path().join("cases.toml");
+    std::fs::write(&file, cases).unwrap();
+    let passed = access(folder.path(), &["test", "cases.toml"]).exits(0);
+    assert!(passed.out.contains("ok     1:"), "{passed:?}");
+    assert!(passed.err.contains("2 cases, 0 failed"), "{passed:?}");
+    // Another rule than the expected one is a failure too.
+    for (from, to) in [
+        ("rule = \"tenants\"", "rule = \"admins\""),
+        ("expect = \"deny\"", "expect = \"allow\""),
+    ] {
+        std::fs::write(&file, cases.replace(from, to)).unwrap();
+        let failed = access(folder.path(), &["test", "cases.toml"]).exits(8);
+        assert!(failed.out.contains("FAILED"), "{failed:?}");
+        assert!(failed.err.contains("1 failed"), "{failed:?}");
+    }
+    for broken in [
+        "",
+        "[[cases]]\nas = \"a\"\nmay = \"read\"\n",
+        "[[cases]]\nwho = \"a\"\n",
+    ] {
+        std::fs::write(&file, broken).unwrap();
+        access(folder.path(), &["test", "cases.toml"]).exits(2);
+    }
+}
+
+#[test]
+fn rules_are_checked_with_the_configuration() {
+    for (rules, expected) in [
+        (
+            "[[access.rules]]\nname = \"x\"\nwho = { role = \"x\" }\nmay = \"fly\"\n",
+            "rule `x`: `may`",
+        ),
+        (
+            "[[access.rules]]\nname = \"x\"\nwho = { role = \"x\" }\nmay = \"read\"\nwhere = \"tenant = 1\"\n",
+            "`tenant` is not a field",
+        ),
+        ("[access]\nfile = \"missing.toml\"\n", "missing.toml"),
+        ("[access]\nreload_interval = \"1ms\"\n", "100ms"),
+    ] {
+        let config = format!("[authentication.api_keys]\nfile = \"keys.json\"\n{rules}");
+        let folder = folder(&config);
+        let checked = finish(command(folder.path()).args(["config", "check"]), "");
+        assert!(checked.exits(2).err.contains(expected), "{rules}");
+    }
+    let open = "[[access.rules]]\nname = \"x\"\nwho = { role = \"x\" }\nmay = \"read\"\n";
+    let folder_of_open = folder(open);
+    let checked = finish(command(folder_of_open.path()).args(["config", "check"]), "");
+    assert!(checked.exits(2).err.contains("[authentication]"));
+    // The effective configuration has the rules.
+    let folder = folder(CONFIG);
+    let checked = finish(command(folder.path()).args(["config", "check"]), "").exits(0);
+    std::fs::write(folder.path().join("again.toml"), &checked.out).unwrap();
+    let again = finish(
+        command(folder.path()).args(["config", "check", "again.toml"]),
+        "",
+    );
+    assert_eq!(again.exits(0).out, checked.out);
+    assert!(checked.out.contains("caller.tenant"), "{checked:?}");
+}

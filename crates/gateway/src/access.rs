@@ -1,0 +1,21 @@
+//! What callers may do. `stateway-access` decides; this is the shell around it: rules that are read again
+//! when their file changes, the grants of each identity, and the answers to what is denied.
+//!
+//! One place decides about a request: [`ApiCall`]. Every method of the API gets one, and asks it before
+//! anything is read for the caller, changed or shown.
+
+mod call;
+mod changes;
+mod control;
+mod method;
+mod page;
+mod refusal;
+mod worker;
+
+pub(crate) use call::{Access, ApiCall, Decided};
+pub(crate) use changes::until_changed;
+pub(crate) use control::AccessControl;
+pub use control::{AccessError, AccessSettings, RulesSource};
+pub(crate) use method::permission_of;
+pub(crate) use page::MetricsAccess;
+pub(crate) use refusal::changed;

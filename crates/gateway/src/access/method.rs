@@ -1,0 +1,91 @@
+//! The permission that each method of the API needs.
+//!
+//! A method without a permission is denied to everyone, and a test compares the table with the descriptors
+//! of the API.
+
+use stateway_access::Permission;
+use stateway_access::Permission::{
+    Approve, Define, Operate, Read, ReadPayloads, Signal, Start, Steer, Stop, Work,
+};
+
+/// Every method of the API, by service.
+const METHODS: [(&str, Permission); 47] = [
+    // Executions
+    ("StartExecution", Start),
+    ("GetExecution", Read),
+    ("ListExecutions", Read),
+    ("CountExecutions", Read),
+    ("WatchExecutions", Read),
+    ("WaitExecution", Read),
+    ("ListEvents", Read),
+    ("GetStep", Read),
+    ("ReadPayload", ReadPayloads),
+    ("ExplainExecution", Read),
+    ("SignalExecution", Signal),
+    ("CancelExecution", Stop),
+    ("PauseExecution", Steer),
+    ("ResumeExecution", Steer),
+    ("RetryNow", Steer),
+    ("RetryFrom", Steer),
+    ("AdoptDefinition", Steer),
+    ("ProjectExecution", Read),
+    ("PurgeExecution", Operate),
+    // Definitions
+    ("ApplyDefinition", Define),
+    ("GetDefinition", Read),
+    ("ListDefinitions", Read),
+    ("DeleteDefinition", Define),
+    ("ValidateDefinition", Read),
+    // Approvals
+    ("ListApprovals", Read),
+    ("WatchApprovals", Read),
+    ("GetApproval", Read),
+    ("DecideApproval", Approve),
+    ("ListEscalations", Read),
+    ("GetEscalation", Read),
+    ("ResolveEscalation", Approve),
+    // Providers
+    ("ListProviders", Read),
+    ("GetProvider", Read),
+    // Recovery
+    ("VerifyExecution", Read),
+    ("VerifyExecutions", Operate),
+    ("RecoverExecution", Operate),
+    // The differences that it reports quote payloads.
+    ("ReplayExecution", ReadPayloads),
+    ("ListBranches", Read),
+    // Redacted without the permission for payloads.
+    ("ExportHistory", Read),
+    // Triggers
+    ("PublishEvent", Start),
+    ("DisableTrigger", Steer),
+    ("EnableTrigger", Steer),
+    // Workers
+    ("StreamTasks", Work),
+    ("ListWorkers", Read),
+    ("GetQueue", Read),
+    // Admin
+    ("PurgeExecutions", Operate),
+    ("BackupStore", Operate),
+];
+
+/// The permission that a method needs; none for a method that nobody may call.
+pub(crate) fn permission_of(method: &str) -> Option<Permission> {
+    let found = METHODS.iter().find(|(name, _)| *name == method);
+    found.map(|(_, permission)| *permission)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::API;
+
+    #[test]
+    fn every_method_of_the_api_has_a_permission_and_nothing_else_has() {
+        let mut described: Vec<_> = API.methods().collect();
+        let mut known: Vec<_> = METHODS.iter().map(|(name, _)| *name).collect();
+        described.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(described, known);
+    }
+}
