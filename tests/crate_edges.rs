@@ -39,6 +39,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("proto", &[]),
     ("identity", &[]),
+    // Keys of chains are secrets.
+    ("audit", &["identity"]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -60,13 +62,21 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "gateway",
         // Portable definitions are parsed here; no engine is known.
-        &["proto", "provider-api", "model", "definition", "identity"],
+        &[
+            "proto",
+            "provider-api",
+            "model",
+            "definition",
+            "identity",
+            "audit",
+        ],
     ),
     ("client", &["proto"]),
     ("dashboard", &["proto"]),
     (
         "cli",
         &[
+            "audit",
             "client",
             "conformance",
             "dashboard",
@@ -109,6 +119,7 @@ const PURE: &[&str] = &[
     "driver",
     "replay",
     "identity",
+    "audit",
 ];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",
