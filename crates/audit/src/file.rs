@@ -23,6 +23,12 @@ pub fn sent(log: &Path) -> PathBuf {
     beside(log, ".sent")
 }
 
+/// The file that becomes the next one that is written.
+#[must_use]
+pub fn next(log: &Path) -> PathBuf {
+    beside(log, ".next")
+}
+
 /// The file of a rotation.
 #[must_use]
 pub fn rotated(log: &Path, number: u64) -> PathBuf {

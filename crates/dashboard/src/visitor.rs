@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
@@ -52,6 +52,9 @@ pub(crate) struct Visitor {
     key: Key,
     pub(crate) acting: Acting,
     pub(crate) flash: Option<Flash>,
+    /// What the gateway knows about the request of the page: who sent it, and from where. Calls of the page
+    /// carry it along, so that they are decided and recorded as calls of the visitor.
+    context: Extensions,
 }
 
 /// The name and roles someone acts under.
@@ -95,6 +98,7 @@ impl Visitor {
     }
 
     fn name<M>(&self, request: &mut tonic::Request<M>) {
+        request.extensions_mut().extend(self.context.clone());
         for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
             if !value.is_empty()
                 && let Ok(value) = value.parse()
@@ -182,6 +186,7 @@ impl FromRequestParts<Site> for Visitor {
             key: site.key.clone(),
             acting: Acting::of(&parts.headers),
             flash: Flash::read(&parts.headers),
+            context: parts.extensions.clone(),
         })
     }
 }
@@ -219,6 +224,7 @@ mod tests {
             key: key.clone(),
             acting: Acting::default(),
             flash: None,
+            context: Extensions::new(),
         }
     }
 

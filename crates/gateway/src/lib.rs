@@ -5,6 +5,7 @@
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 
+mod audit;
 mod authentication;
 mod branch;
 mod caller;
@@ -26,6 +27,7 @@ mod token;
 mod upstream;
 mod watch;
 
+pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, OnFailure};
 pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+use crate::audit::Auditor;
 use crate::authentication::Authentication;
 use crate::front::Tls;
 use crate::server::StartError;
@@ -18,6 +19,7 @@ pub struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
+    pub(crate) audit: Option<Arc<Auditor>>,
 }
 
 impl Port {
@@ -38,11 +40,14 @@ impl Port {
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
+        // After the port: whoever has it is the one that writes the log.
+        let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
+            audit,
         })
     }
 }

@@ -16,7 +16,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
+use crate::audit::{AuditError, Auditor};
 use crate::authentication::AuthenticationError;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
@@ -51,6 +54,9 @@ const READ_GRACE: Duration = Duration::from_secs(2);
 /// How often a shutdown checks whether the last write has ended.
 const WRITE_CHECK: Duration = Duration::from_millis(20);
 
+/// How often the health of the audit log is reported.
+const AUDIT_CHECK: Duration = Duration::from_secs(1);
+
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -74,6 +80,9 @@ pub enum StartError {
     /// The authentication cannot be used.
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
+    /// The audit log cannot be used.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -98,6 +107,10 @@ impl StartError {
             }
             Self::Authentication(_) => {
                 "docs/security.md shows what each method of authentication needs."
+            }
+            Self::Audit(_) => {
+                "Configure files in [audit] that this process can write (`file`) and read (`key_file`, \
+                 `webhook.secret_file`). Each gateway needs a log of its own."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -193,16 +206,23 @@ impl Gateway {
         });
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
         services.push(NamedHandler::new(health));
-        let services = Services::new(services);
+        let audit = self.port.audit.take();
+        let services = Services::new(services, audit.clone());
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
         let pages =
-            plain_pages(self.metrics.clone(), engines, is_brief).merge(pages.unwrap_or_default());
+            plain_pages(self.metrics.clone(), engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
         let pages = Routes::from(pages.fallback(nowhere));
-        let front = Front::new(services, pages, origins, authentication.clone());
+        let front = Front::new(
+            services,
+            pages,
+            origins,
+            authentication.clone(),
+            audit.clone(),
+        );
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
@@ -211,6 +231,11 @@ impl Gateway {
         let cut = CancellationToken::new();
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
+        }
+        if let Some(audit) = &audit {
+            probes.spawn(audit.clone().deliver(stop.clone()));
+            let reporter = prober.reporter.clone();
+            probes.spawn(report_audit(audit.clone(), reporter, stop.clone()));
         }
         let tls = self.port.tls.take();
         if let Some(tls) = &tls {
@@ -240,6 +265,9 @@ impl Gateway {
         };
         if tokio::time::timeout(drain, rest).await.is_err() {
             tracing::warn!("some upstream calls did not end in time and were abandoned");
+        }
+        if let Some(audit) = audit {
+            audit.close().await;
         }
         Ok(())
     }
@@ -410,6 +438,21 @@ async fn accept_until(
     open
 }
 
+/// Keeps the entry `audit` of the standard health service up to date.
+async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: CancellationToken) {
+    loop {
+        let status = match audit.trouble() {
+            None => ServingStatus::Serving,
+            Some(_) => ServingStatus::NotServing,
+        };
+        reporter.set_service_status("audit", status).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(AUDIT_CHECK) => {}
+        }
+    }
+}
+
 /// The answer to a path that has no page.
 async fn nowhere(method: Method, uri: Uri) -> Response {
     no_page(&method, uri.path()).into_response()
@@ -418,12 +461,24 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 /// Pages for probes and scrapers.
 ///
 /// With authentication, `/healthz` is for callers without credentials and names no provider.
-fn plain_pages(metrics: MetricsPage, engines: Arc<EngineHealth>, is_brief: bool) -> Router {
+fn plain_pages(
+    metrics: MetricsPage,
+    engines: Arc<EngineHealth>,
+    audit: Option<Arc<Auditor>>,
+    is_brief: bool,
+) -> Router {
     let health = async move || {
         let (status, mut text) = engines.page();
         if is_brief {
             let first = text.find('\n').map_or(text.len(), |end| end + 1);
             text.truncate(first);
+        }
+        if let Some((effect, why)) = audit.as_ref().and_then(|audit| audit.trouble()) {
+            text.push_str(effect);
+            if !is_brief {
+                text.push_str(&format!(" ({why})"));
+            }
+            text.push('\n');
         }
         (status, text)
     };

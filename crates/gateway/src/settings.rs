@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use stateway_model::ProviderId;
 
+use crate::audit::AuditSettings;
 use crate::authentication::AuthenticationSettings;
 use crate::front::Origin;
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub tls: Option<TlsSettings>,
     /// How callers prove who they are.
     pub authentication: AuthenticationSettings,
+    /// The audit log. Without one nothing is recorded.
+    pub audit: Option<AuditSettings>,
     /// Time in which a new connection must begin to speak HTTP, the TLS handshake included.
     pub handshake_timeout: Duration,
     /// Time after which a connection without open calls is closed.
@@ -64,6 +67,7 @@ impl Default for Settings {
             token_lifetime: Duration::from_secs(24 * 3600),
             tls: None,
             authentication: AuthenticationSettings::default(),
+            audit: None,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(5 * 60),
             allowed_origins: Vec::new(),

@@ -112,6 +112,20 @@ fn describe(headers: &mut HeaderMap) {
     let _ = shrink::shrunk(&full).add_header(headers);
 }
 
+/// The code and the reason of a response whose call has ended or whose stream has begun.
+pub(crate) fn outcome_of(headers: &HeaderMap) -> (Code, String) {
+    let Some(status) = Status::from_header_map(headers) else {
+        return (Code::Ok, String::new());
+    };
+    if !headers.contains_key(DETAILS) {
+        let (code, reason, _) = told(&status);
+        return (code, reason.to_owned());
+    }
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.clone());
+    (status.code(), reason.unwrap_or_default())
+}
+
 /// A status that tonic made, with an `ErrorInfo`.
 fn with_details(status: &Status) -> Status {
     let (code, reason, hint) = told(status);

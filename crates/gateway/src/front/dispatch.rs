@@ -16,6 +16,7 @@ use axum::http::header::{
     VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use tonic::Code;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
@@ -25,6 +26,7 @@ use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
 use super::services::Services;
+use crate::audit::Auditor;
 use crate::authentication::{Authentication, Unauthenticated, name_caller, remove_proofs};
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
@@ -52,6 +54,7 @@ pub(crate) struct Front {
     origins: AllowedOrigins,
     /// None if no method is configured: the headers of a request are believed then.
     authentication: Option<Arc<Authentication>>,
+    audit: Option<Arc<Auditor>>,
 }
 
 /// What a request is, by its content type.
@@ -68,9 +71,11 @@ impl Front {
         pages: Routes,
         origins: Vec<Origin>,
         authentication: Option<Arc<Authentication>>,
+        audit: Option<Arc<Auditor>>,
     ) -> Self {
         Self {
             authentication,
+            audit,
             web: GrpcWebLayer::new().layer(Described::new(services.clone())),
             grpc: services,
             pages: pages.prepare(),
@@ -108,8 +113,14 @@ impl Front {
                 share(response.headers_mut(), origin);
                 response
             }
-            Err(Refused::OtherHost) => refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST),
-            Err(Refused::OtherSite) => refuse(StatusCode::FORBIDDEN, OTHER_SITE),
+            Err(Refused::OtherHost) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_HOST").await;
+                refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST)
+            }
+            Err(Refused::OtherSite) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_SITE").await;
+                refuse(StatusCode::FORBIDDEN, OTHER_SITE)
+            }
         }
     }
 
@@ -144,7 +155,24 @@ impl Front {
             Err(refused) => {
                 let (peer, reason) = (link.peer.0, refused.reason());
                 tracing::debug!(%peer, reason, "request refused: {refused}");
+                self.record(&request, refused.status().code(), reason).await;
                 unauthenticated(kind, &refused, authentication)
+            }
+        }
+    }
+
+    /// Records a request that is refused here.
+    fn record<'a>(
+        &'a self,
+        request: &Request<Body>,
+        code: Code,
+        reason: &str,
+    ) -> impl Future<Output = ()> + Send + use<'a> {
+        let audit = self.audit.as_ref();
+        let recorded = audit.map(|audit| audit.refused(request, code, reason));
+        async move {
+            if let Some(recorded) = recorded {
+                recorded.await;
             }
         }
     }

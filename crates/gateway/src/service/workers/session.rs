@@ -16,7 +16,7 @@ use stateway_provider_api::{TaskOutcome, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
 
-use super::{message, offer};
+use super::{message, offer, worker_name};
 use crate::convert;
 use crate::status::Refusal;
 
@@ -53,6 +53,11 @@ impl Session {
             stop: Box::pin(stop.cancelled_owned()),
             ended: false,
         }
+    }
+
+    /// The resource name of the worker.
+    pub(crate) fn name(&self) -> String {
+        worker_name(&self.provider, &self.worker)
     }
 
     /// Takes in what the worker has said; whether there may be more at once.
