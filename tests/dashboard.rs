@@ -5,5 +5,5 @@ mod escalations;
 mod hostile;
 mod inbox;
 mod providers;
-mod visit;
+pub(crate) mod visit;
 mod workers;

@@ -7,6 +7,7 @@ mod support;
 mod admin;
 mod adopt;
 mod approvals;
+mod audit;
 mod caller;
 mod capacity;
 mod compensation;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod approvals;
+mod audit;
 mod branches;
 mod cancel;
 mod completions;
@@ -126,6 +127,9 @@ pub enum Command {
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
+    /// Check and list the audit records of a gateway
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -150,6 +154,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
         Command::Keys(command) => command.run(globals),
+        Command::Audit(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

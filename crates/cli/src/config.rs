@@ -4,21 +4,25 @@
 //! An unknown key is refused with its line and column. All errors of a file are reported
 //! together.
 
+mod audit;
 mod authentication;
 mod effective;
 mod kind;
 mod overlay;
 mod problem;
+mod quotas;
 mod read;
 mod section;
 mod source;
 mod unusable;
 
+pub use audit::Audit;
 pub use authentication::Authentication;
 pub use effective::{Config, ProviderConfig};
 pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};
-pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Tls, Watch};
+pub use quotas::Quotas;
+pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, SecretText, Server, Tls, Watch};
 pub use source::{Overrides, load};

@@ -127,8 +127,7 @@ impl Auditor {
         let shared = Shared::new();
         let of_thread = shared.clone();
         let thread = std::thread::Builder::new().name("audit".to_owned());
-        let thread =
-            thread.spawn(move || writer::run(files, &of_thread, asked, &committed));
+        let thread = thread.spawn(move || writer::run(files, &of_thread, asked, &committed));
         Arc::new(Self {
             asks: Mutex::new(Some(asks)),
             shared,
@@ -309,7 +308,9 @@ async fn answered(written: oneshot::Receiver<Written>) -> Written {
     match tokio::time::timeout(PATIENCE, written).await {
         Ok(Ok(written)) => written,
         Ok(Err(_)) => Err(NotWritten("the log is closed".to_owned())),
-        Err(_) => Err(NotWritten(format!("the disk took longer than {PATIENCE:?}"))),
+        Err(_) => Err(NotWritten(format!(
+            "the disk took longer than {PATIENCE:?}"
+        ))),
     }
 }
 

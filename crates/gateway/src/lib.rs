@@ -16,6 +16,7 @@ mod front;
 mod list;
 mod parent;
 mod port;
+mod quota;
 pub mod replay;
 mod server;
 mod service;
@@ -31,6 +32,7 @@ pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, On
 pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
+pub use quota::{Quota, QuotaRule, QuotaSettings};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
-pub use settings::{Settings, TlsSettings, UpstreamSettings, WatchSettings};
+pub use settings::{Settings, TlsSettings, TokenKey, UpstreamSettings, WatchSettings};
 pub use status::{DOMAIN, provider_error};

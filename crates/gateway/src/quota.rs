@@ -83,7 +83,11 @@ impl CallKind {
         let is_api = path.starts_with("/stateway.v1.");
         if is_api && method == "StartExecution" {
             Self::Start
-        } else if is_api && ["Watch", "Wait", "Stream"].iter().any(|it| method.starts_with(it)) {
+        } else if is_api
+            && ["Watch", "Wait", "Stream"]
+                .iter()
+                .any(|it| method.starts_with(it))
+        {
             Self::Stream
         } else {
             Self::Plain
@@ -313,18 +317,29 @@ mod tests {
         });
         let (ada, bob) = (identity("ada", &[], None), identity("bob", &[], None));
         let now = Instant::now();
-        let admit = |who, kind, now| quotas.admit(who, kind, now).map(drop).map_err(|it| (it.reason, it.pause));
+        let admit = |who, kind, now| {
+            quotas
+                .admit(who, kind, now)
+                .map(drop)
+                .map_err(|it| (it.reason, it.pause))
+        };
         for _ in 0..2 {
             admit(&ada, CallKind::Start, now).unwrap();
         }
         let (reason, pause) = admit(&ada, CallKind::Start, now).unwrap_err();
-        assert_eq!((reason, pause), ("START_RATE_EXCEEDED", Duration::from_millis(500)));
+        assert_eq!(
+            (reason, pause),
+            ("START_RATE_EXCEEDED", Duration::from_millis(500))
+        );
         // Each start is a call as well.
         for _ in 0..7 {
             admit(&ada, CallKind::Plain, now).unwrap();
         }
         let (reason, pause) = admit(&ada, CallKind::Plain, now).unwrap_err();
-        assert_eq!((reason, pause), ("REQUEST_RATE_EXCEEDED", Duration::from_millis(100)));
+        assert_eq!(
+            (reason, pause),
+            ("REQUEST_RATE_EXCEEDED", Duration::from_millis(100))
+        );
         admit(&bob, CallKind::Start, now).unwrap();
         let later = now + Duration::from_millis(500);
         admit(&ada, CallKind::Start, later).unwrap();
@@ -356,25 +371,33 @@ mod tests {
         let call = || quotas.admit(&ada, CallKind::Plain, now).unwrap();
         let (first, second) = (call(), call());
         first.take_bytes(60).unwrap();
-        assert_eq!(second.take_bytes(41).unwrap_err().reason, "REQUEST_BYTES_EXCEEDED");
+        assert_eq!(
+            second.take_bytes(41).unwrap_err().reason,
+            "REQUEST_BYTES_EXCEEDED"
+        );
         second.take_bytes(40).unwrap();
         drop(first);
         second.take_bytes(60).unwrap();
         let bob = identity("bob", &[], None);
-        quotas.admit(&bob, CallKind::Plain, now).unwrap().take_bytes(100).unwrap();
+        quotas
+            .admit(&bob, CallKind::Plain, now)
+            .unwrap()
+            .take_bytes(100)
+            .unwrap();
     }
 
     #[test]
     fn the_first_rule_that_fits_decides_and_leaves_the_rest() {
-        let rule = |subject: Option<&str>, role: Option<&str>, tenant: Option<&str>, streams| QuotaRule {
-            identity: subject.map(Glob::new),
-            role: role.map(Glob::new),
-            tenant: tenant.map(Glob::new),
-            quota: Quota {
-                max_streams: Some(streams),
-                ..NONE
-            },
-        };
+        let rule =
+            |subject: Option<&str>, role: Option<&str>, tenant: Option<&str>, streams| QuotaRule {
+                identity: subject.map(Glob::new),
+                role: role.map(Glob::new),
+                tenant: tenant.map(Glob::new),
+                quota: Quota {
+                    max_streams: Some(streams),
+                    ..NONE
+                },
+            };
         let settings = QuotaSettings {
             default: Quota {
                 max_streams: Some(1),
@@ -393,7 +416,10 @@ mod tests {
         assert_eq!(of(&identity("ci-1", &["worker"], None)), 2);
         assert_eq!(of(&identity("w", &["dev", "worker"], Some("acme-eu"))), 3);
         assert_eq!(of(&identity("w", &["worker"], None)), 4);
-        assert_eq!(settings.of(&identity("ci-1", &[], None)).max_request_bytes, Some(7));
+        assert_eq!(
+            settings.of(&identity("ci-1", &[], None)).max_request_bytes,
+            Some(7)
+        );
     }
 
     #[test]
@@ -417,7 +443,11 @@ mod tests {
         assert_eq!(refused, 10_000 - 100 - 1);
         // States that are as good as new make room.
         let later = now + Duration::from_secs(5);
-        assert!(quotas.admit(&identity("late", &[], None), CallKind::Plain, later).is_ok());
+        assert!(
+            quotas
+                .admit(&identity("late", &[], None), CallKind::Plain, later)
+                .is_ok()
+        );
         assert_eq!(quotas.lock().by_identity.len(), 1);
     }
 
@@ -425,7 +455,12 @@ mod tests {
     fn methods_are_starts_streams_or_plain() {
         let kind = |method: &str| CallKind::of(&format!("/stateway.v1.X/{method}"));
         assert_eq!(kind("StartExecution"), CallKind::Start);
-        for stream in ["WatchExecutions", "WatchApprovals", "WaitExecution", "StreamTasks"] {
+        for stream in [
+            "WatchExecutions",
+            "WatchApprovals",
+            "WaitExecution",
+            "StreamTasks",
+        ] {
             assert_eq!(kind(stream), CallKind::Stream);
         }
         assert_eq!(kind("GetExecution"), CallKind::Plain);

@@ -34,7 +34,7 @@ use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
 use crate::service::{Shell, ShellLimits};
-use crate::settings::Settings;
+use crate::settings::{Settings, TokenKey};
 use crate::streams::{StreamKind, StreamPool};
 use crate::token::Sealer;
 use crate::upstream::{Directory, EngineHealth, Prober, Upstream, Upstreams};
@@ -186,7 +186,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
-            self.settings.token_key,
+            self.settings.token_key.as_ref().map(TokenKey::bytes),
             self.settings.token_lifetime,
         ));
         let hub = Hub::new(
@@ -212,8 +212,8 @@ impl Gateway {
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
-        let pages =
-            plain_pages(self.metrics.clone(), engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
+        let pages = plain_pages(self.metrics.clone(), engines, audit.clone(), is_brief)
+            .merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
         let pages = Routes::from(pages.fallback(nowhere));
         let front = Front::new(
@@ -222,6 +222,7 @@ impl Gateway {
             origins,
             authentication.clone(),
             audit.clone(),
+            std::mem::take(&mut self.settings.quotas),
         );
 
         let probes = TaskTracker::new();
@@ -229,6 +230,9 @@ impl Gateway {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
+        let max_unproven = authentication
+            .is_some()
+            .then_some(self.settings.max_unproven_connections);
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
         }
@@ -242,7 +246,8 @@ impl Gateway {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
-        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
+        let connections =
+            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -279,6 +284,7 @@ impl Gateway {
         ConnectionLimits {
             handshake_timeout: self.settings.handshake_timeout,
             idle_timeout: self.settings.idle_timeout,
+            unproven_timeout: self.settings.unproven_timeout,
             // A client may have all of its watches and waits on one connection, and calls beside them.
             max_streams: streams.saturating_add(CALLS_PER_CONNECTION),
         }

@@ -91,9 +91,10 @@ pub(super) fn ready(address: std::net::SocketAddr, config: &Config) -> String {
 
 pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
-        StartError::NotLoopback(_) | StartError::Tls(_) | StartError::Authentication(_) => {
-            Exit::Usage
-        }
+        StartError::NotLoopback(_)
+        | StartError::Tls(_)
+        | StartError::Authentication(_)
+        | StartError::Audit(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) => Exit::Internal,
     };

@@ -6,6 +6,7 @@
 )]
 
 mod approvals;
+mod audit;
 mod binary;
 mod built_in;
 mod completions;
@@ -30,6 +31,7 @@ mod pty;
 mod replay;
 mod restarts;
 mod scripts;
+mod secrets;
 mod serve;
 mod start;
 mod steer;

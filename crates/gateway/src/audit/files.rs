@@ -70,13 +70,19 @@ impl LogFiles {
         let numbers = rotated(&path)?;
         let expected = if anchored.trim().is_empty() {
             if !is_new || !numbers.is_empty() {
-                notes.missing(1, "the anchor was missing: the end of the log could not be checked");
+                notes.missing(
+                    1,
+                    "the anchor was missing: the end of the log could not be checked",
+                );
             }
             None
         } else {
             let head = Head::parse(&key, &anchored).ok();
             if head.is_none() {
-                notes.missing(1, "the anchor was damaged: the end of the log could not be checked");
+                notes.missing(
+                    1,
+                    "the anchor was damaged: the end of the log could not be checked",
+                );
             }
             head
         };
@@ -134,7 +140,7 @@ impl LogFiles {
         self.chain = last.unwrap_or_default();
         if scanned.is_damaged {
             notes.missing(1, "the file was damaged and is kept as it was");
-            self.length = scanned.length;
+            (self.length, self.reserved) = (scanned.length, scanned.length);
             self.first = scanned.first.unwrap_or_default();
             self.rotate()?;
         } else if scanned.length > scanned.good {
@@ -150,7 +156,10 @@ impl LogFiles {
         if let Some(head) = anchor.filter(|head| head.seq > self.chain.seq) {
             let missing = head.seq - self.chain.seq;
             let (next, last) = (self.chain.seq + 1, head.seq);
-            notes.missing(missing, &format!("records {next} to {last} were missing at the start"));
+            notes.missing(
+                missing,
+                &format!("records {next} to {last} were missing at the start"),
+            );
             self.chain = self.chain.skipped_to(head.seq);
             if self.length == 0 {
                 self.first = head.seq + 1;
@@ -211,16 +220,23 @@ impl LogFiles {
     /// Begins a new file. The space for records that are promised already is reserved in it first.
     fn rotate(&mut self) -> io::Result<()> {
         let next = file::next(&self.path);
-        let mut new: Box<dyn Disk> = Box::new(private().create(true).truncate(true).open(&next)?);
+        match std::fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut new = private().create_new(true).append(true).open(&next)?;
         let bytes = self.free().max(RESERVE);
-        new.reserve(0, bytes)?;
-        let number = self.rotated.last_key_value().map_or(1, |(last, _)| last + 1);
+        Disk::reserve(&mut new, 0, bytes)?;
+        let number = self
+            .rotated
+            .last_key_value()
+            .map_or(1, |(last, _)| last + 1);
         std::fs::rename(&self.path, file::rotated(&self.path, number))?;
         std::fs::rename(&next, &self.path)?;
         // Reserved space of a file that is not written any more is free again. Its absence is no loss.
         let _ = self.disk.truncate(self.length);
         self.rotated.insert(number, self.first);
-        self.disk = new;
+        self.disk = Box::new(new);
         (self.length, self.reserved) = (0, bytes);
         self.first = self.chain.seq + 1;
         sync_folder(&self.path);
@@ -229,7 +245,10 @@ impl LogFiles {
         {
             // The anchor names the first record that is kept, so that a file that stays is no problem.
             if let Err(error) = std::fs::remove_file(file::rotated(&self.path, oldest)) {
-                tracing::warn!(number = oldest, "a rotated audit file cannot be removed: {error}");
+                tracing::warn!(
+                    number = oldest,
+                    "a rotated audit file cannot be removed: {error}"
+                );
             }
         }
         // The anchor must not ask for what has just been removed.
@@ -238,7 +257,10 @@ impl LogFiles {
     }
 
     fn write_head(&self) {
-        let first = self.rotated.first_key_value().map_or(self.first, |(_, seq)| *seq);
+        let first = self
+            .rotated
+            .first_key_value()
+            .map_or(self.first, |(_, seq)| *seq);
         let line = Head::of(&self.chain, first).to_line(&self.key);
         if let Err(error) = self.head.write_all_at(line.as_bytes(), 0) {
             tracing::warn!("the anchor of the audit log cannot be written: {error}");
@@ -312,7 +334,9 @@ pub(super) fn first_of(key: &ChainKey, path: &Path) -> io::Result<Option<u64>> {
     let mut lines = BufReader::new(File::open(path)?);
     let mut line = Vec::new();
     read_line(&mut lines, &mut line)?;
-    let line = line.strip_suffix(b"\n").and_then(|line| parse(key, line).ok());
+    let line = line
+        .strip_suffix(b"\n")
+        .and_then(|line| parse(key, line).ok());
     Ok(line.map(|line| line.seq))
 }
 
@@ -351,12 +375,17 @@ fn scan(key: &ChainKey, path: &Path, anchor: Option<&Head>) -> io::Result<Scanne
             return Ok(found);
         }
         found.length += read;
-        let whole = line.strip_suffix(b"\n").and_then(|line| parse(key, line).ok());
+        let whole = line
+            .strip_suffix(b"\n")
+            .and_then(|line| parse(key, line).ok());
         let Some(record) = whole else {
             is_broken = true;
             continue;
         };
-        is_broken |= found.last.as_ref().is_some_and(|last| !record.follows(last));
+        is_broken |= found
+            .last
+            .as_ref()
+            .is_some_and(|last| !record.follows(last));
         found.is_damaged |= is_broken;
         if !is_broken {
             found.good = found.length;

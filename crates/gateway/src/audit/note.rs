@@ -48,7 +48,12 @@ impl Note {
 
     /// How the access rules decided.
     #[allow(dead_code, reason = "access rules fill it")]
-    pub(crate) fn decided(&self, permission: &'static str, rule: Option<&Arc<str>>, is_allowed: bool) {
+    pub(crate) fn decided(
+        &self,
+        permission: &'static str,
+        rule: Option<&Arc<str>>,
+        is_allowed: bool,
+    ) {
         let mut known = self.lock();
         known.permission = permission;
         known.rule = rule.cloned();

@@ -106,8 +106,8 @@ impl Target for () {
 
 /// How the names of methods begin that change nothing.
 const READS: &[&str] = &[
-    "Count", "Explain", "Export", "Get", "List", "Project", "Read", "Replay", "Validate", "Verify", "Wait",
-    "Watch",
+    "Count", "Explain", "Export", "Get", "List", "Project", "Read", "Replay", "Validate", "Verify",
+    "Wait", "Watch",
 ];
 
 /// Whether a method changes anything. One that is not known to change nothing does.

@@ -112,7 +112,8 @@ async fn a_removed_end_is_found_before_and_after_a_restart() {
     let text = std::fs::read_to_string(place.path()).unwrap();
     let kept: String = text.split_inclusive('\n').take(2).collect();
     std::fs::write(place.path(), kept).unwrap();
-    let kinds = |report: Report| -> Vec<_> { report.problems.into_iter().map(|it| it.kind).collect() };
+    let kinds =
+        |report: Report| -> Vec<_> { report.problems.into_iter().map(|it| it.kind).collect() };
     let end = ProblemKind::EndMissing { last: 2, anchor: 4 };
     assert_eq!(kinds(place.report()), [end]);
     // The next process cannot hide it: it continues with the numbers of the anchor.
@@ -120,7 +121,12 @@ async fn a_removed_end_is_found_before_and_after_a_restart() {
     let found = kinds(place.report());
     let removed = ProblemKind::Removed { first: 3, last: 4 };
     assert!(found.contains(&removed), "{found:?}");
-    assert!(found.iter().any(|kind| matches!(kind, ProblemKind::FoundMissing(_))), "{found:?}");
+    assert!(
+        found
+            .iter()
+            .any(|kind| matches!(kind, ProblemKind::FoundMissing(_))),
+        "{found:?}"
+    );
 }
 
 #[tokio::test]
@@ -161,7 +167,9 @@ async fn files_are_rotated_by_size_and_the_oldest_are_removed() {
     let (first, last) = report.range.unwrap();
     assert!(first > 1 && last == 401, "{first} {last}");
     for number in &numbers {
-        let size = std::fs::metadata(file::rotated(&place.path(), *number)).unwrap().len();
+        let size = std::fs::metadata(file::rotated(&place.path(), *number))
+            .unwrap()
+            .len();
         assert!(size <= 16 * 1024, "{size}");
     }
     // Another start goes on where rotation is.
@@ -169,11 +177,27 @@ async fn files_are_rotated_by_size_and_the_oldest_are_removed() {
     assert!(place.report().is_intact());
 
     std::fs::remove_file(file::rotated(&place.path(), numbers[1])).unwrap();
-    let kinds: Vec<_> = place.report().problems.into_iter().map(|it| it.kind).collect();
-    assert!(matches!(kinds[..], [ProblemKind::Removed { .. }]), "{kinds:?}");
+    let kinds: Vec<_> = place
+        .report()
+        .problems
+        .into_iter()
+        .map(|it| it.kind)
+        .collect();
+    assert!(
+        matches!(kinds[..], [ProblemKind::Removed { .. }]),
+        "{kinds:?}"
+    );
     std::fs::remove_file(file::rotated(&place.path(), numbers[0])).unwrap();
-    let kinds: Vec<_> = place.report().problems.into_iter().map(|it| it.kind).collect();
-    assert!(matches!(kinds[..], [ProblemKind::StartMissing { .. }]), "{kinds:?}");
+    let kinds: Vec<_> = place
+        .report()
+        .problems
+        .into_iter()
+        .map(|it| it.kind)
+        .collect();
+    assert!(
+        matches!(kinds[..], [ProblemKind::StartMissing { .. }]),
+        "{kinds:?}"
+    );
 }
 
 #[tokio::test]
@@ -309,10 +333,13 @@ async fn what_was_admitted_has_its_space_although_the_disk_becomes_full() {
     let disk = on_test_disk(&place.settings(), None);
     let full = disk.full.clone();
     // The disk becomes full while the change is made, and the write itself fails.
-    let response = disk.auditor.clone().around(call("CancelExecution"), async |_| {
-        full.store(true, Ordering::SeqCst);
-        Response::new(Body::empty())
-    });
+    let response = disk
+        .auditor
+        .clone()
+        .around(call("CancelExecution"), async |_| {
+            full.store(true, Ordering::SeqCst);
+            Response::new(Body::empty())
+        });
     let status = tonic::Status::from_header_map(response.await.headers()).unwrap();
     let details = status.get_error_details();
     let reason = &details.error_info().unwrap().reason;
@@ -325,7 +352,10 @@ async fn what_was_admitted_has_its_space_although_the_disk_becomes_full() {
     let report = place.report();
     assert!(report.is_intact(), "{report:?}");
     let records = place.records();
-    let verbs: Vec<_> = records.iter().map(|it| (it.verb.as_str(), it.count)).collect();
+    let verbs: Vec<_> = records
+        .iter()
+        .map(|it| (it.verb.as_str(), it.count))
+        .collect();
     let expected = [
         ("audit.opened", 0),
         ("audit.suppressed", 1),
@@ -411,37 +441,56 @@ async fn a_mutation_that_its_client_gives_up_is_recorded() {
     let never = auditor.clone().around(call("CancelExecution"), async |_| {
         std::future::pending::<Response<Body>>().await
     });
-    assert!(tokio::time::timeout(Duration::from_millis(50), never).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), never)
+            .await
+            .is_err()
+    );
     auditor.close().await;
     let records = place.records();
     let last = records.last().unwrap();
-    assert_eq!((&*last.verb, &*last.outcome), ("CancelExecution", "CANCELLED"));
+    assert_eq!(
+        (&*last.verb, &*last.outcome),
+        ("CancelExecution", "CANCELLED")
+    );
 }
 
 #[tokio::test]
 async fn refusals_of_reads_are_recorded_and_successes_are_not() {
     let place = Place::new();
     let auditor = Auditor::open(&place.settings()).unwrap();
-    for code in [Code::Ok, Code::NotFound, Code::PermissionDenied, Code::Unauthenticated] {
-        let served = auditor.clone().around(call("GetExecution"), async move |_| {
-            if code == Code::Ok {
-                Response::new(Body::empty())
-            } else {
-                Status::from(Refusal::new(code, "REASON", "no")).into_http()
-            }
-        });
+    for code in [
+        Code::Ok,
+        Code::NotFound,
+        Code::PermissionDenied,
+        Code::Unauthenticated,
+    ] {
+        let served = auditor
+            .clone()
+            .around(call("GetExecution"), async move |_| {
+                if code == Code::Ok {
+                    Response::new(Body::empty())
+                } else {
+                    Status::from(Refusal::new(code, "REASON", "no")).into_http()
+                }
+            });
         served.await;
     }
     // What may not be read is not found; the access rules say which it was.
-    let hidden = auditor.clone().around(call("GetExecution"), async |request| {
-        let note = Note::of(request.extensions()).unwrap();
-        note.decided("read", Some(&"own-tenant".into()), false);
-        Status::from(Refusal::new(Code::NotFound, "NOT_FOUND", "no")).into_http()
-    });
+    let hidden = auditor
+        .clone()
+        .around(call("GetExecution"), async |request| {
+            let note = Note::of(request.extensions()).unwrap();
+            note.decided("read", Some(&"own-tenant".into()), false);
+            Status::from(Refusal::new(Code::NotFound, "NOT_FOUND", "no")).into_http()
+        });
     hidden.await;
     auditor.close().await;
     let outcomes: Vec<_> = place.records().into_iter().skip(1).collect();
-    let outcomes: Vec<_> = outcomes.iter().map(|it| (&*it.outcome, &*it.rule)).collect();
+    let outcomes: Vec<_> = outcomes
+        .iter()
+        .map(|it| (&*it.outcome, &*it.rule))
+        .collect();
     let expected = [
         ("PERMISSION_DENIED", ""),
         ("UNAUTHENTICATED", ""),
@@ -475,7 +524,10 @@ async fn a_receiver_gets_every_record_signed_and_in_order_over_rotations_and_res
         let stop = CancellationToken::new();
         let delivering = tokio::spawn(auditor.clone().deliver(stop.clone()));
         for number in 0..120 {
-            auditor.write(record(&number.to_string()), None).await.unwrap();
+            auditor
+                .write(record(&number.to_string()), None)
+                .await
+                .unwrap();
         }
         let waiting = async {
             while std::fs::read_to_string(file::sent(&place.path()))
@@ -486,7 +538,9 @@ async fn a_receiver_gets_every_record_signed_and_in_order_over_rotations_and_res
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), waiting)
+            .await
+            .unwrap();
         stop.cancel();
         delivering.await.unwrap();
         auditor.close().await;

@@ -65,7 +65,9 @@ impl Webhook {
         let secret = secret("webhook.secret_file", &settings.secret_file, |text| {
             let text = text.trim();
             if text.len() < SHORTEST_SECRET {
-                return Err(format!("the secret must have at least {SHORTEST_SECRET} bytes"));
+                return Err(format!(
+                    "the secret must have at least {SHORTEST_SECRET} bytes"
+                ));
             }
             Ok(Secret::new(text.to_owned()))
         })?;
@@ -75,10 +77,7 @@ impl Webhook {
             .url
             .parse()
             .map_err(|_| wrong("it is not an address"))?;
-        let is_local = matches!(
-            url.host_str(),
-            Some("localhost" | "127.0.0.1" | "[::1]")
-        );
+        let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
             return Err(wrong("it must be https, or http on this machine"));
         }
@@ -224,7 +223,10 @@ impl Log {
         if let Some(first) = found.first().filter(|first| first.seq > self.sent + 1) {
             let lost = first.seq - self.sent - 1;
             if self.sent > 0 {
-                tracing::error!(lost, "audit records were rotated away before they were delivered");
+                tracing::error!(
+                    lost,
+                    "audit records were rotated away before they were delivered"
+                );
             }
         }
         Ok(found)
@@ -258,7 +260,10 @@ impl Log {
     fn find(&self) -> std::io::Result<BufReader<File>> {
         let next = self.sent + 1;
         let numbers = rotated(&self.path)?;
-        let paths = numbers.iter().rev().map(|number| file::rotated(&self.path, *number));
+        let paths = numbers
+            .iter()
+            .rev()
+            .map(|number| file::rotated(&self.path, *number));
         let mut chosen = self.path.clone();
         for path in std::iter::once(self.path.clone()).chain(paths) {
             let first = first_of(&self.key, &path)?;
@@ -274,7 +279,9 @@ impl Log {
         self.sent = seq;
         // Without it the last records are sent again after a restart.
         if let Err(error) = std::fs::write(file::sent(&self.path), format!("{seq}\n")) {
-            tracing::warn!("the position of the receiver of audit records cannot be written: {error}");
+            tracing::warn!(
+                "the position of the receiver of audit records cannot be written: {error}"
+            );
         }
     }
 }

@@ -85,7 +85,9 @@ impl Services {
 
     fn find(&self, path: &str) -> Option<usize> {
         let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
-        self.handlers.iter().position(|service| service.name == name)
+        self.handlers
+            .iter()
+            .position(|service| service.name == name)
     }
 }
 
