@@ -102,7 +102,7 @@ impl Server {
         while let Some(line) = lines.next_line().await? {
             let url = line
                 .split_whitespace()
-                .find(|word| word.starts_with("http://"));
+                .find(|word| word.starts_with("http://") || word.starts_with("https://"));
             if let Some(url) = url {
                 url.clone_into(&mut self.url);
                 // Later messages must not fill the pipe.

@@ -28,9 +28,14 @@ fn records_are_listed_and_a_changed_one_is_found() {
     }
     ask(folder.path(), &url, &["providers", "list"]).exits(0);
 
-    let listed = audit(folder.path(), &["list", "-o", "json"]).exits(0).json();
+    let listed = audit(folder.path(), &["list", "-o", "json"])
+        .exits(0)
+        .json();
     let records = listed["records"].as_array().unwrap();
-    let verbs: Vec<_> = records.iter().map(|it| it["verb"].as_str().unwrap()).collect();
+    let verbs: Vec<_> = records
+        .iter()
+        .map(|it| it["verb"].as_str().unwrap())
+        .collect();
     let signal = "SignalExecution";
     assert_eq!(verbs, ["audit.opened", signal, signal, signal]);
     assert_eq!(records[1]["object"], NAME);
@@ -41,16 +46,26 @@ fn records_are_listed_and_a_changed_one_is_found() {
         listed["records"].as_array().unwrap().len()
     };
     assert_eq!(count(&["--actor", "a*"]), 2);
-    assert_eq!(count(&["--refused", "--verb", "Signal*", "--object", "*/nope"]), 3);
+    assert_eq!(
+        count(&["--refused", "--verb", "Signal*", "--object", "*/nope"]),
+        3
+    );
     assert_eq!(count(&["--since", "1h", "--actor", "bob"]), 1);
     assert_eq!(count(&["--until", "1h"]), 0);
     assert_eq!(count(&["--limit", "2"]), 2);
     let table = audit(folder.path(), &["list"]).exits(0);
-    assert!(table.out.contains("ACTOR") && table.out.contains("ada"), "{}", table.out);
+    assert!(
+        table.out.contains("ACTOR") && table.out.contains("ada"),
+        "{}",
+        table.out
+    );
 
     let verified = audit(folder.path(), &["verify"]).exits(0);
     let head = verified.out.trim().to_owned();
-    assert!(head.starts_with("4:") && verified.err.contains("intact: 4 records"), "{verified:?}");
+    assert!(
+        head.starts_with("4:") && verified.err.contains("intact: 4 records"),
+        "{verified:?}"
+    );
     audit(folder.path(), &["verify", "--expect", &head]).exits(0);
     let other = format!("4:{}", "0".repeat(64));
     audit(folder.path(), &["verify", "--expect", &other]).exits(8);
@@ -60,11 +75,17 @@ fn records_are_listed_and_a_changed_one_is_found() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"bob\"", "\"eve\"")).unwrap();
     let found = audit(folder.path(), &["verify"]).exits(8);
-    assert!(found.out.contains("audit.jsonl:3: the record was changed"), "{}", found.out);
+    assert!(
+        found.out.contains("audit.jsonl:3: the record was changed"),
+        "{}",
+        found.out
+    );
     // The end is gone.
     let lines: Vec<_> = text.split_inclusive('\n').collect();
     std::fs::write(&file, lines[..3].concat()).unwrap();
-    let found = audit(folder.path(), &["verify", "-o", "json"]).exits(8).json();
+    let found = audit(folder.path(), &["verify", "-o", "json"])
+        .exits(8)
+        .json();
     assert_eq!(found["intact"], false);
     let message = found["problems"][0]["message"].as_str().unwrap();
     assert!(message.contains("the end was removed"), "{message}");
@@ -96,7 +117,12 @@ fn a_gateway_that_is_killed_loses_no_record_of_an_answered_call() {
         drop(gateway);
         audit(folder.path(), &["verify"]).exits(0);
     }
-    let listed = audit(folder.path(), &["list", "--limit", "100000", "--verb", "Signal*", "-o", "json"]);
+    let listed = audit(
+        folder.path(),
+        &[
+            "list", "--limit", "100000", "--verb", "Signal*", "-o", "json",
+        ],
+    );
     let listed = listed.exits(0).json()["records"].as_array().unwrap().len();
     assert!(answered > 0 && listed >= answered, "{listed} {answered}");
     // Half of a record, as a process leaves it that is killed while it writes.
@@ -120,7 +146,10 @@ fn a_disk_without_space_refuses_changes_and_says_so() {
     let binary = env!("CARGO_BIN_EXE_stateway");
     let script = format!("trap '' XFSZ; ulimit -f 128; exec {binary} serve --listen 127.0.0.1:0");
     let mut shell = std::process::Command::new("sh");
-    shell.current_dir(folder.path()).env_clear().args(["-c", &script]);
+    shell
+        .current_dir(folder.path())
+        .env_clear()
+        .args(["-c", &script]);
     let gateway = Running::begin(&mut shell);
     let line = gateway.line("stateway is listening on ");
     let url = line.split(' ').find(|word| word.contains("://")).unwrap();

@@ -13,7 +13,12 @@ const SENTINEL: &str = "5e17e15e17e1";
 /// A configuration with a secret at every place that can have one.
 fn configure(folder: &Path) -> String {
     let secret = format!("{SENTINEL}-of-enough-bytes");
-    for file in ["chain.key", "webhook.secret", "temporal.key", "restate.token"] {
+    for file in [
+        "chain.key",
+        "webhook.secret",
+        "temporal.key",
+        "restate.token",
+    ] {
         std::fs::write(folder.join(file), &secret).unwrap();
     }
     let token_key = SENTINEL.repeat(6)[..64].to_owned();
@@ -38,7 +43,11 @@ fn has_no_secret(text: &str) {
 fn a_configuration_is_checked_and_debugged_without_its_secrets() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
-    std::fs::write(folder.path().join("keys.json"), "{\"version\":1,\"keys\":[]}").unwrap();
+    std::fs::write(
+        folder.path().join("keys.json"),
+        "{\"version\":1,\"keys\":[]}",
+    )
+    .unwrap();
     let config = configure(folder.path());
     for arguments in [&["config", "check"][..], &["config", "check", "-o", "json"]] {
         let answer = finish(command(folder.path()).args(arguments), "").exits(0);
@@ -71,7 +80,11 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
 fn a_gateway_says_no_secret_in_its_log_its_metrics_its_errors_and_its_records() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
-    std::fs::write(folder.path().join("keys.json"), "{\"version\":1,\"keys\":[]}").unwrap();
+    std::fs::write(
+        folder.path().join("keys.json"),
+        "{\"version\":1,\"keys\":[]}",
+    )
+    .unwrap();
     configure(folder.path());
     let create = ["keys", "create", "--subject", "ci", "--expires", "1h"];
     let key = finish(command(folder.path()).args(create), "").exits(0).out;
@@ -100,7 +113,10 @@ fn a_gateway_says_no_secret_in_its_log_its_metrics_its_errors_and_its_records() 
     assert!(said.len() > 1000 && !said.contains(&key), "{said}");
     let records = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
     has_no_secret(&records);
-    assert!(records.lines().count() >= 4 && !records.contains(&key), "{records}");
+    assert!(
+        records.lines().count() >= 4 && !records.contains(&key),
+        "{records}"
+    );
     let verified = finish(command(folder.path()).args(["audit", "verify"]), "").exits(0);
     has_no_secret(&verified.out);
 }
