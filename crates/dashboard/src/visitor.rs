@@ -52,9 +52,8 @@ pub(crate) struct Visitor {
     key: Key,
     pub(crate) acting: Acting,
     pub(crate) flash: Option<Flash>,
-    /// What the gateway knows about the request of the page: who sent it, and from where. Calls of the page
-    /// carry it along, so that they are decided and recorded as calls of the visitor.
-    context: Extensions,
+    /// What the gateway has found out about the sender; it decides about the calls of the page by it.
+    known: Extensions,
 }
 
 /// The name and roles someone acts under.
@@ -98,7 +97,7 @@ impl Visitor {
     }
 
     fn name<M>(&self, request: &mut tonic::Request<M>) {
-        request.extensions_mut().extend(self.context.clone());
+        *request.extensions_mut() = self.known.clone();
         for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
             if !value.is_empty()
                 && let Ok(value) = value.parse()
@@ -186,7 +185,7 @@ impl FromRequestParts<Site> for Visitor {
             key: site.key.clone(),
             acting: Acting::of(&parts.headers),
             flash: Flash::read(&parts.headers),
-            context: parts.extensions.clone(),
+            known: parts.extensions.clone(),
         })
     }
 }
@@ -224,7 +223,7 @@ mod tests {
             key: key.clone(),
             acting: Acting::default(),
             flash: None,
-            context: Extensions::new(),
+            known: Extensions::new(),
         }
     }
 

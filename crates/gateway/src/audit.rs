@@ -46,7 +46,7 @@ pub(crate) use target::Target;
 use webhook::Webhook;
 use writer::{Admission, Ask, Entry, NotWritten, Shared, Written};
 
-use crate::front::{Peer, outcome_of};
+use crate::front::{Peer, VisitorAddress, outcome_of};
 use crate::status::{Refusal, code_name};
 
 /// How long a record may take to be written. A disk that hangs is a disk that fails.
@@ -229,7 +229,9 @@ impl Auditor {
             verb,
             ..Record::default()
         };
-        if let Some(Peer(address)) = Peer::of(request.extensions()) {
+        let visitor = request.extensions().get::<VisitorAddress>();
+        let peer = Peer::of(request.extensions()).map(|Peer(address)| address);
+        if let Some(address) = peer.or(visitor.map(|VisitorAddress(address)| *address)) {
             record.address = address.to_string();
         }
         if let Some(identity) = request.extensions().get::<Arc<Identity>>() {

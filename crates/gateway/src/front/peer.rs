@@ -14,6 +14,10 @@ use crate::authentication::Unauthenticated;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
+/// The address of the visitor of a page, for the calls that the page makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VisitorAddress(pub(crate) SocketAddr);
+
 /// The connection of a request.
 #[derive(Debug)]
 pub(super) struct Link {

@@ -17,6 +17,7 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
+use super::peer::{Peer, VisitorAddress};
 use crate::audit::Auditor;
 
 /// What a service answers, as the generated services return it.
@@ -60,8 +61,13 @@ impl Services {
     /// The same services for callers inside the process.
     pub(crate) fn routes(&self) -> Routes {
         let services = self.clone();
-        let services =
-            services.map_request(|request: Request<axum::body::Body>| request.map(Body::new));
+        let services = services.map_request(|mut request: Request<axum::body::Body>| {
+            // The calls of a page share a connection with nothing. Records still name the visitor.
+            if let Some(peer) = request.extensions_mut().remove::<Peer>() {
+                request.extensions_mut().insert(VisitorAddress(peer.0));
+            }
+            request.map(Body::new)
+        });
         Routes::from(Router::new().fallback_service(services))
     }
 
