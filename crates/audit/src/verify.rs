@@ -322,12 +322,12 @@ mod tests {
     fn a_record_that_was_replaced_with_its_hash_breaks_the_chain() {
         let key = ChainKey::default();
         let (mut lines, head) = log(&key, 5);
-        let before = parse(&key, &lines[0]).unwrap().chain();
+        let mut before = parse(&key, &lines[0]).unwrap().chain();
         let other = Record {
             verb: "Other".into(),
             ..Record::default()
         };
-        let mut line = before.clone().append(&key, &other);
+        let mut line = before.append(&key, &other);
         line.pop();
         lines[1] = line;
         assert_eq!(

@@ -18,9 +18,6 @@ mod target;
 mod webhook;
 mod writer;
 
-#[cfg(test)]
-mod tests;
-
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -85,7 +82,6 @@ pub enum AuditError {
 }
 
 /// Writes the audit log.
-#[derive(Debug)]
 pub(crate) struct Auditor {
     asks: Mutex<Option<mpsc::UnboundedSender<Ask>>>,
     shared: Arc<Shared>,
@@ -93,6 +89,12 @@ pub(crate) struct Auditor {
     refusals: Refusals,
     thread: Mutex<Option<JoinHandle<()>>>,
     webhook: Mutex<Option<Webhook>>,
+}
+
+impl std::fmt::Debug for Auditor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Auditor").finish_non_exhaustive()
+    }
 }
 
 impl Auditor {
@@ -441,3 +443,6 @@ fn suppressed(time: Timestamp, count: u64) -> Record {
         ..Record::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,35 +97,10 @@ impl Audit {
             },
             max_refusals: Some(settings.max_refusals),
             webhook: settings.webhook.as_ref().map(|webhook| Webhook {
-                url: printable(&webhook.url),
+                url: webhook.printable_url(),
                 secret_file: webhook.secret_file.clone(),
                 timeout: webhook.timeout.into(),
             }),
         }
-    }
-}
-
-/// An address without its user, password and query, which may be secrets.
-fn printable(url: &str) -> String {
-    let (before, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    if before.is_empty() {
-        format!("{host}{path}")
-    } else {
-        format!("{before}://{host}{path}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_printed_without_its_secrets() {
-        let shown = printable("https://ada:sentinel@audit.example.org/in/x?key=sentinel#sentinel");
-        assert_eq!(shown, "https://audit.example.org/in/x");
-        assert_eq!(printable("http://127.0.0.1:8080"), "http://127.0.0.1:8080");
     }
 }

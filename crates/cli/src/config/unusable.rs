@@ -97,6 +97,7 @@ pub(super) fn quotas(path: Option<&Path>, settings: &Settings) -> Vec<Problem> {
     let quotas = &settings.quotas;
     let all = || std::iter::once(&quotas.default).chain(quotas.rules.iter().map(|it| &it.quota));
     let rates = || all().flat_map(|it| [it.requests_per_second, it.starts_per_second]);
+    let largest = settings.max_message_bytes.min(LARGEST_MESSAGE) as u64;
     let is_limited = quotas.default.requests_per_second.is_some()
         || quotas.default.starts_per_second.is_some()
         || quotas.default.max_streams.is_some()
@@ -109,10 +110,7 @@ pub(super) fn quotas(path: Option<&Path>, settings: &Settings) -> Vec<Problem> {
             "rates must be greater than 0",
         ),
         (
-            all().any(|it| {
-                it.max_request_bytes
-                    .is_some_and(|most| most < settings.max_message_bytes as u64)
-            }),
+            all().any(|it| it.max_request_bytes.is_some_and(|most| most < largest)),
             "`max_request_bytes` must be at least `server.max_message_bytes`",
         ),
         (

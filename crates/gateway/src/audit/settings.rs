@@ -1,5 +1,6 @@
 //! What an operator can set about the audit log.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ pub enum OnFailure {
 }
 
 /// A receiver of records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AuditWebhook {
     /// Where records are posted: `https`, or `http` on this machine.
     pub url: String,
@@ -41,6 +42,28 @@ pub struct AuditWebhook {
     pub secret_file: PathBuf,
     /// How long one delivery may take.
     pub timeout: Duration,
+}
+
+impl AuditWebhook {
+    /// The address without its user, password and query, which may be secrets.
+    #[must_use]
+    pub fn printable_url(&self) -> String {
+        let (scheme, rest) = self.url.split_once("://").unwrap_or(("", &self.url));
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        format!("{scheme}://{host}{path}")
+    }
+}
+
+impl fmt::Debug for AuditWebhook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditWebhook")
+            .field("url", &self.printable_url())
+            .field("secret_file", &self.secret_file)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
 }
 
 impl AuditSettings {
@@ -56,5 +79,24 @@ impl AuditSettings {
             max_refusals: 100,
             webhook: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_printed_without_its_secrets() {
+        let webhook = |url: &str| AuditWebhook {
+            url: url.to_owned(),
+            secret_file: PathBuf::new(),
+            timeout: Duration::ZERO,
+        };
+        let secret = webhook("https://ada:sentinel@audit.example.org/in/x?key=sentinel#sentinel");
+        assert_eq!(secret.printable_url(), "https://audit.example.org/in/x");
+        assert!(!format!("{secret:?}").contains("sentinel"));
+        let plain = webhook("http://127.0.0.1:8080");
+        assert_eq!(plain.printable_url(), "http://127.0.0.1:8080");
     }
 }

@@ -35,8 +35,7 @@ const SHORTEST_SECRET: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A receiver, and how far it has got.
-#[derive(Debug)]
+/// A receiver, and how far it has got. Has no `Debug`: the address may contain a secret.
 pub(super) struct Webhook {
     client: Client,
     url: Url,

@@ -148,7 +148,7 @@ fn work(files: &mut LogFiles, shared: &Shared, batch: &mut Vec<Ask>) {
     }
     if !reserves.is_empty() {
         let wanted = shared.room().admitted + reserves.len() as u64;
-        let reserved = files.reserve(wanted * MAX_LINE as u64);
+        let reserved = proved(files, shared).and_then(|()| files.reserve(wanted * MAX_LINE as u64));
         let reserved = reserved.map_err(|error| NotWritten(error.to_string()));
         match &reserved {
             Ok(()) => shared.succeeded(),
@@ -162,18 +162,36 @@ fn work(files: &mut LogFiles, shared: &Shared, batch: &mut Vec<Ask>) {
     }
 }
 
+/// After a write that failed, space alone proves nothing: the record about the records that are missing must
+/// be written first.
+fn proved(files: &mut LogFiles, shared: &Shared) -> std::io::Result<()> {
+    let lost = shared.lost.load(Ordering::Relaxed);
+    if lost == 0 {
+        return Ok(());
+    }
+    files.append(&[missing(lost)])?;
+    counter!("stateway_audit_records_total", "outcome" => "written").increment(1);
+    shared.lost.fetch_sub(lost, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The record about records that could not be written.
+fn missing(count: u64) -> Record {
+    Record {
+        time: Timestamp::now(),
+        verb: SUPPRESSED.into(),
+        outcome: "OK".into(),
+        note: "records that could not be written before this one".into(),
+        count,
+        ..Record::default()
+    }
+}
+
 fn write(files: &mut LogFiles, shared: &Shared, entries: Vec<Entry>) {
     let mut records = Vec::with_capacity(entries.len() + 1);
     let lost = shared.lost.load(Ordering::Relaxed);
     if lost > 0 {
-        records.push(Record {
-            time: Timestamp::now(),
-            verb: SUPPRESSED.into(),
-            outcome: "OK".into(),
-            note: "records that could not be written before this one".into(),
-            count: lost,
-            ..Record::default()
-        });
+        records.push(missing(lost));
     }
     let mut answers = Vec::with_capacity(entries.len());
     // Admissions end after the room is known again.
