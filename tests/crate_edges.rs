@@ -40,6 +40,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("identity", &[]),
     ("access", &["identity", "provider-api", "model"]),
+    // Keys of chains are secrets.
+    ("audit", &["identity"]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -68,6 +70,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "definition",
             "identity",
             "access",
+            "audit",
         ],
     ),
     ("client", &["proto"]),
@@ -76,6 +79,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "access",
+            "audit",
             "client",
             "conformance",
             "dashboard",
@@ -118,6 +122,7 @@ const PURE: &[&str] = &[
     "driver",
     "replay",
     "identity",
+    "audit",
 ];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",

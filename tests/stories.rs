@@ -8,6 +8,7 @@ mod access;
 mod admin;
 mod adopt;
 mod approvals;
+mod audit;
 mod caller;
 mod capacity;
 mod compensation;

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod approvals;
+mod audit;
 mod branches;
 mod cancel;
 mod completions;
@@ -130,6 +131,9 @@ pub enum Command {
     /// Explain and test access rules
     #[command(subcommand)]
     Access(access::AccessCommand),
+    /// Check and list the audit records of a gateway
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -155,6 +159,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
         Command::Worker(command) => command.run(globals).await,
         Command::Keys(command) => command.run(globals),
         Command::Access(command) => command.run(globals),
+        Command::Audit(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

@@ -19,9 +19,10 @@ mod tls;
 
 pub(crate) use accept::Acceptor;
 pub(crate) use connection::{ConnectionLimits, Connections};
+pub(crate) use describe::outcome_of;
 pub(crate) use dispatch::{Front, no_page};
 pub use origin::{Origin, OriginError};
-pub(crate) use peer::Peer;
+pub(crate) use peer::{Peer, VisitorAddress};
 pub(crate) use services::{NamedHandler, Services};
 pub(crate) use tls::Tls;
 pub use tls::TlsError;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::access::AccessControl;
+use crate::audit::Auditor;
 use crate::authentication::Authentication;
 use crate::front::Tls;
 use crate::server::StartError;
@@ -20,6 +21,7 @@ pub struct Port {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
     pub(crate) access: Option<Arc<AccessControl>>,
+    pub(crate) audit: Option<Arc<Auditor>>,
 }
 
 impl Port {
@@ -41,12 +43,15 @@ impl Port {
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
+        // After the port: whoever has it is the one that writes the log.
+        let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
             access,
+            audit,
         })
     }
 }

@@ -17,8 +17,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
 use crate::access::{AccessControl, AccessError, MetricsAccess};
+use crate::audit::{AuditError, Auditor};
 use crate::authentication::AuthenticationError;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
@@ -33,7 +36,7 @@ use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
 use crate::service::{Shell, ShellLimits};
-use crate::settings::Settings;
+use crate::settings::{Settings, TokenKey};
 use crate::streams::{StreamKind, StreamPool};
 use crate::token::Sealer;
 use crate::upstream::{Directory, EngineHealth, Prober, Upstream, Upstreams};
@@ -55,6 +58,9 @@ const CALLS_PER_CONNECTION: u32 = 1_000;
 const READ_GRACE: Duration = Duration::from_secs(2);
 /// How often a shutdown checks whether the last write has ended.
 const WRITE_CHECK: Duration = Duration::from_millis(20);
+
+/// How often the health of the audit log is reported.
+const AUDIT_CHECK: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
@@ -82,6 +88,9 @@ pub enum StartError {
     /// The access rules cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The audit log cannot be used.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -113,6 +122,10 @@ impl StartError {
             }
             Self::Access(AccessError::File { .. }) => {
                 "docs/access.md describes the rules; `stateway config check` reports every error."
+            }
+            Self::Audit(_) => {
+                "Configure files in [audit] that this process can write (`file`) and read (`key_file`, \
+                 `webhook.secret_file`). Each gateway needs a log of its own."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -188,7 +201,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
-            self.settings.token_key,
+            self.settings.token_key.as_ref().map(TokenKey::bytes),
             self.settings.token_lifetime,
         ));
         let hub = Hub::new(
@@ -209,34 +222,52 @@ impl Gateway {
         let access = self.port.access.take();
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
         services.push(NamedHandler::new(health));
-        let services = Services::new(services);
+        let audit = self.port.audit.take();
+        let services = Services::new(services, audit.clone());
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
         let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
-        let pages = plain_pages(metrics, engines, is_brief).merge(pages.unwrap_or_default());
+        let pages =
+            plain_pages(metrics, engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
         let pages = Routes::from(pages.fallback(nowhere));
-        let front = Front::new(services, pages, origins, authentication.clone());
+        let front = Front::new(
+            services,
+            pages,
+            origins,
+            authentication.clone(),
+            audit.clone(),
+            std::mem::take(&mut self.settings.quotas),
+        );
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
+        let max_unproven = authentication
+            .is_some()
+            .then_some(self.settings.max_unproven_connections);
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
         }
         if let Some(access) = access {
             probes.spawn(access.keep_current(stop.clone()));
         }
+        if let Some(audit) = &audit {
+            probes.spawn(audit.clone().deliver(stop.clone()));
+            let reporter = prober.reporter.clone();
+            probes.spawn(report_audit(audit.clone(), reporter, stop.clone()));
+        }
         let tls = self.port.tls.take();
         if let Some(tls) = &tls {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
-        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
+        let connections =
+            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -260,6 +291,9 @@ impl Gateway {
         if tokio::time::timeout(drain, rest).await.is_err() {
             tracing::warn!("some upstream calls did not end in time and were abandoned");
         }
+        if let Some(audit) = audit {
+            audit.close().await;
+        }
         Ok(())
     }
 
@@ -270,6 +304,7 @@ impl Gateway {
         ConnectionLimits {
             handshake_timeout: self.settings.handshake_timeout,
             idle_timeout: self.settings.idle_timeout,
+            unproven_timeout: self.settings.unproven_timeout,
             // A client may have all of its watches and waits on one connection, and calls beside them.
             max_streams: streams.saturating_add(CALLS_PER_CONNECTION),
         }
@@ -431,6 +466,21 @@ async fn accept_until(
     open
 }
 
+/// Keeps the entry `audit` of the standard health service up to date.
+async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: CancellationToken) {
+    loop {
+        let status = match audit.trouble() {
+            None => ServingStatus::Serving,
+            Some(_) => ServingStatus::NotServing,
+        };
+        reporter.set_service_status("audit", status).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(AUDIT_CHECK) => {}
+        }
+    }
+}
+
 /// The answer to a path that has no page.
 async fn nowhere(method: Method, uri: Uri) -> Response {
     no_page(&method, uri.path()).into_response()
@@ -442,6 +492,7 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 fn plain_pages(
     (metrics, access): (MetricsPage, MetricsAccess),
     engines: Arc<EngineHealth>,
+    audit: Option<Arc<Auditor>>,
     is_brief: bool,
 ) -> Router {
     let health = async move || {
@@ -449,6 +500,13 @@ fn plain_pages(
         if is_brief {
             let first = text.find('\n').map_or(text.len(), |end| end + 1);
             text.truncate(first);
+        }
+        if let Some((effect, why)) = audit.as_ref().and_then(|audit| audit.trouble()) {
+            text.push_str(effect);
+            if !is_brief {
+                text.push_str(&format!(" ({why})"));
+            }
+            text.push('\n');
         }
         (status, text)
     };

@@ -94,7 +94,8 @@ pub(super) fn not_started(error: &StartError) -> Failure {
         StartError::NotLoopback(_)
         | StartError::Tls(_)
         | StartError::Authentication(_)
-        | StartError::Access(_) => Exit::Usage,
+        | StartError::Access(_)
+        | StartError::Audit(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) => Exit::Internal,
     };

@@ -7,6 +7,7 @@
 
 mod access;
 mod approvals;
+mod audit;
 mod binary;
 mod built_in;
 mod completions;
@@ -31,6 +32,7 @@ mod pty;
 mod replay;
 mod restarts;
 mod scripts;
+mod secrets;
 mod serve;
 mod start;
 mod steer;

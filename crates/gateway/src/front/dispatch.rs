@@ -8,14 +8,17 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, SET_COOKIE,
-    VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, RETRY_AFTER,
+    SET_COOKIE, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use stateway_identity::Identity;
+use tonic::Code;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
@@ -25,7 +28,9 @@ use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
 use super::services::Services;
+use crate::audit::Auditor;
 use crate::authentication::{Authentication, Unauthenticated, name_caller, remove_proofs};
+use crate::quota::{CallKind, Exceeded, MeteredBody, QuotaSettings, Quotas};
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
      `server.allowed_origins`. A proxy in front of it must set Host to one of them.\n";
@@ -52,6 +57,9 @@ pub(crate) struct Front {
     origins: AllowedOrigins,
     /// None if no method is configured: the headers of a request are believed then.
     authentication: Option<Arc<Authentication>>,
+    audit: Option<Arc<Auditor>>,
+    /// None if no method of authentication is configured: callers have no identity then.
+    quotas: Option<Quotas>,
 }
 
 /// What a request is, by its content type.
@@ -68,9 +76,13 @@ impl Front {
         pages: Routes,
         origins: Vec<Origin>,
         authentication: Option<Arc<Authentication>>,
+        audit: Option<Arc<Auditor>>,
+        quotas: QuotaSettings,
     ) -> Self {
         Self {
+            quotas: authentication.is_some().then(|| Quotas::new(quotas)),
             authentication,
+            audit,
             web: GrpcWebLayer::new().layer(Described::new(services.clone())),
             grpc: services,
             pages: pages.prepare(),
@@ -108,8 +120,16 @@ impl Front {
                 share(response.headers_mut(), origin);
                 response
             }
-            Err(Refused::OtherHost) => refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST),
-            Err(Refused::OtherSite) => refuse(StatusCode::FORBIDDEN, OTHER_SITE),
+            Err(Refused::OtherHost) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_HOST")
+                    .await;
+                refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST)
+            }
+            Err(Refused::OtherSite) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_SITE")
+                    .await;
+                refuse(StatusCode::FORBIDDEN, OTHER_SITE)
+            }
         }
     }
 
@@ -138,13 +158,59 @@ impl Front {
                 if kind == Kind::Page {
                     name_caller(request.headers_mut(), &identity);
                 }
-                request.extensions_mut().insert(identity);
-                self.route(kind, request).await
+                link.prove();
+                request.extensions_mut().insert(identity.clone());
+                self.within_quota(kind, request, &identity).await
             }
             Err(refused) => {
                 let (peer, reason) = (link.peer.0, refused.reason());
                 tracing::debug!(%peer, reason, "request refused: {refused}");
+                self.record(&request, refused.status().code(), reason).await;
                 unauthenticated(kind, &refused, authentication)
+            }
+        }
+    }
+
+    /// Answers a request of an identity that has not used up its quota.
+    async fn within_quota(
+        &self,
+        kind: Kind,
+        request: Request<Body>,
+        identity: &Identity,
+    ) -> Response<DescribedBody> {
+        let Some(quotas) = &self.quotas else {
+            return self.route(kind, request).await;
+        };
+        let called = CallKind::of(request.uri().path());
+        match quotas.admit(identity, called, Instant::now()) {
+            Ok(permit) => {
+                let is_stream = called == CallKind::Stream;
+                let metered = permit.clone();
+                let request =
+                    request.map(|body| Body::new(MeteredBody::new(body, metered, is_stream)));
+                let response = self.route(kind, request).await;
+                response.map(|body| body.keeping(permit))
+            }
+            Err(exceeded) => {
+                let code = Code::ResourceExhausted;
+                self.record(&request, code, exceeded.reason).await;
+                beyond_quota(kind, &exceeded)
+            }
+        }
+    }
+
+    /// Records a request that is refused here.
+    fn record<'a>(
+        &'a self,
+        request: &Request<Body>,
+        code: Code,
+        reason: &str,
+    ) -> impl Future<Output = ()> + Send + use<'a> {
+        let audit = self.audit.as_ref();
+        let recorded = audit.map(|audit| audit.refused(request, code, reason));
+        async move {
+            if let Some(recorded) = recorded {
+                recorded.await;
             }
         }
     }
@@ -200,6 +266,26 @@ fn unauthenticated(
             let headers = response.headers_mut();
             headers.insert(WWW_AUTHENTICATE, authentication.challenge());
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+    }
+}
+
+/// The response to a request beyond a quota.
+fn beyond_quota(kind: Kind, exceeded: &Exceeded) -> Response<DescribedBody> {
+    match kind {
+        Kind::Grpc => described(exceeded.status().into_http()),
+        Kind::GrpcWeb => {
+            let web = HeaderValue::from_static("application/grpc-web+proto");
+            let mut response = described(exceeded.status().into_http());
+            response.headers_mut().insert(CONTENT_TYPE, web);
+            response
+        }
+        Kind::Page => {
+            let text = format!("{} ({}).\n", exceeded.text(), exceeded.reason);
+            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, text);
+            let seconds = exceeded.pause.as_secs() + 1;
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
             response
         }
     }

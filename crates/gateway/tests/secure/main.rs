@@ -4,10 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod api_keys;
+mod audit;
 mod certificates;
 mod jwt;
 mod pages;
 mod proxy;
+mod quotas;
+mod strangers;
 mod support;
 mod tls;
 mod tokens;
