@@ -141,7 +141,9 @@ async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
     let rig = AccessRig::with(&rules, &callers).await;
     rig.apply(NIGHTLY).await;
     rig.begin("root", "nightly", ("x", "")).await.unwrap();
-    let approval = format!("{}/approvals/sign-off~1", name("x"));
+    // One of its own, because the other one ends on the way.
+    rig.begin("root", "nightly", ("y", "")).await.unwrap();
+    let approval = format!("{}/approvals/sign-off~1", name("y"));
     let fields = [
         ("name", approval.as_str()),
         ("answer", "grant"),
@@ -166,12 +168,7 @@ async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
                 answer = visit.get(&to).await;
             }
             let is_denied = answer.body.contains("o access rule allows you to");
-            let body = &answer.body;
-            assert_eq!(
-                is_denied,
-                *permission != needed,
-                "{path} {permission}: {body}"
-            );
+            assert_eq!(is_denied, *permission != needed, "{path} {permission}");
             taken += usize::from(!is_denied);
         }
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use stateway_identity::{Identity, Method};
 use stateway_model::Labels;
 
-use crate::{KnownLabels, Object, Permission, Place, Rules, Verdict};
+use crate::{KnownLabels, Object, Permission, Place, Preset, Rules, Verdict, cases};
 
 const RULES: &str = r#"
 [[rules]]
@@ -328,6 +328,44 @@ fn a_configuration_has_other_sections() {
             .is_empty()
     );
     assert!(Rules::parse(&text, Place::OwnFile).is_err());
+}
+
+#[test]
+fn the_documentation_is_about_these_permissions_presets_and_rules() {
+    let page = include_str!("../../../docs/access.md");
+    let rows = |heading: &str| {
+        let section = page.split(heading).nth(1).unwrap();
+        let rows = section.lines().skip_while(|line| !line.starts_with("| `"));
+        let rows = rows.take_while(|line| line.starts_with("| `"));
+        rows.map(|row| row.split('`').skip(1).step_by(2).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    };
+    let permissions: Vec<_> = rows("| permission | allows |")
+        .iter()
+        .map(|row| row[0])
+        .collect();
+    assert_eq!(permissions, Permission::ALL.map(Permission::as_str));
+    for (row, preset) in rows("| preset | permissions |").iter().zip(Preset::ALL) {
+        assert_eq!(row[0], preset.as_str());
+        if preset != Preset::Admin {
+            let given: Vec<_> = preset.permissions().iter().map(|it| it.as_str()).collect();
+            assert_eq!(row[1..], given);
+        }
+    }
+    let mut blocks = page.split("```toml\n").skip(1);
+    let mut block = || blocks.next().unwrap().split("\n```").next().unwrap();
+    let rules = Rules::parse(block(), Place::Configuration).unwrap();
+    for case in cases::parse(block()).unwrap() {
+        let mut question = case.question().unwrap();
+        question.default_provider("builtin");
+        let grants = rules.grants(&question.caller);
+        let decision = grants.decide(question.permission, &question.object());
+        assert_eq!(
+            decision.allowed,
+            case.expect == Some(cases::Expected::Allow)
+        );
+        assert_eq!(decision.rule.as_deref(), case.rule.as_deref());
+    }
 }
 
 proptest! {

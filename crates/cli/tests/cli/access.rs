@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::binary::{Answer, command, finish};
+use crate::binary::{Answer, PATIENCE, command, finish};
+use crate::tls::{ask, serve};
 
 const CONFIG: &str = r#"
 [authentication.api_keys]
@@ -183,4 +184,56 @@ fn rules_are_checked_with_the_configuration() {
     );
     assert_eq!(again.exits(0).out, checked.out);
     assert!(checked.out.contains("caller.tenant"), "{checked:?}");
+}
+
+const KEYS: &str =
+    "[authentication.api_keys]\nfile = \"keys.json\"\n[access]\nreload_interval = \"100ms\"\n";
+
+const VIEWERS: &str =
+    "[[access.rules]]\nname = \"viewers\"\nwho = { role = \"viewer\" }\nmay = \"viewer\"\n";
+
+/// Asks again until the exit code is as expected.
+fn until(code: i32, mut answer: impl FnMut() -> Answer) -> Answer {
+    let begin = std::time::Instant::now();
+    loop {
+        let answer = answer();
+        if answer.code == code {
+            return answer;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{answer:?}");
+    }
+}
+
+#[test]
+fn rules_of_the_configuration_are_read_again_and_without_them_everything_is_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let create = ["keys", "create", "--file", "keys.json", "--subject", "vic"];
+    let create = [&create[..], &["--key-role", "viewer"]].concat();
+    let key = finish(command(path).args(create), "").exits(0).out;
+    std::fs::write(path.join("vic.key"), key).unwrap();
+    let (gateway, url) = serve(path, KEYS);
+    // The log says what to add.
+    let warning = gateway.line("every request will be denied");
+    assert!(warning.contains("[[access.rules]]"), "{warning}");
+    let list = ["providers", "list", "--token-file", "vic.key"];
+    let denied = ask(path, &url, &list).exits(4);
+    assert!(denied.err.contains("ACCESS_DENIED"), "{denied:?}");
+    let provider = "[providers.memory]\nkind = \"memory\"\n";
+    let write = |text: String| {
+        std::fs::write(path.join("new.toml"), text).unwrap();
+        std::fs::rename(path.join("new.toml"), path.join("stateway.toml")).unwrap();
+    };
+    write(format!("{KEYS}{VIEWERS}{provider}"));
+    until(0, || ask(path, &url, &list));
+    // A configuration that cannot be used leaves the rules as they are.
+    write(format!(
+        "{KEYS}{}{provider}",
+        VIEWERS.replace("may = ", "may = 1 #")
+    ));
+    let error = gateway.line("access rules not reloaded");
+    assert!(error.contains("stateway.toml"), "{error}");
+    ask(path, &url, &list).exits(0);
+    write(format!("{KEYS}{provider}"));
+    until(4, || ask(path, &url, &list));
 }

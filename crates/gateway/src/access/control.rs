@@ -246,3 +246,88 @@ fn wrong(path: &Path, why: String) -> AccessError {
         why,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use stateway_access::{Object, Permission};
+    use stateway_identity::Method;
+
+    use super::*;
+
+    const READERS: &str = "[[rules]]\nname = \"r\"\nwho = { role = \"r\" }\nmay = \"read\"\nwhere = \"provider = p\"\n";
+
+    fn identity(roles: &[&str]) -> Arc<Identity> {
+        Arc::new(Identity::new(Method::Jwt, "ada", roles, None).unwrap())
+    }
+
+    fn settings(rules: RulesSource) -> AccessSettings {
+        AccessSettings {
+            rules,
+            ..AccessSettings::default()
+        }
+    }
+
+    #[test]
+    fn the_grants_of_an_identity_are_computed_once() {
+        let rules = Rules::parse(READERS, Place::OwnFile).unwrap();
+        let control = AccessControl::load(&settings(RulesSource::Fixed(rules)), true);
+        let control = control.unwrap().unwrap();
+        // Each request has an identity of its own, and they are equal.
+        let (first, second) = (identity(&["r"]), identity(&["r"]));
+        assert!(Arc::ptr_eq(
+            &control.grants(&first),
+            &control.grants(&second)
+        ));
+        let other = control.grants(&identity(&[]));
+        assert!(!other.has(Permission::Read));
+        let object = Object::of_provider("p");
+        assert!(control.grants(&first).allows(Permission::Read, &object));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_counted_and_the_old_rules_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.toml");
+        std::fs::write(&path, READERS).unwrap();
+        let place = Place::OwnFile;
+        let source = RulesSource::File {
+            path: path.clone(),
+            place,
+        };
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let page = recorder.handle();
+        metrics::with_local_recorder(&recorder, || {
+            let control = AccessControl::load(&settings(source), true);
+            let control = control.unwrap().unwrap();
+            let has = |line: &str| assert!(page.render().contains(line), "{}", page.render());
+            has("stateway_access_rules 1");
+            has("stateway_access_rules_stale 0");
+            let changes = control.changes();
+            for broken in ["[[rules", "[[rule]]\n", "[[rules]]\nname = 1\n"] {
+                std::fs::write(&path, broken).unwrap();
+                control.reload(&path, place);
+                control.reload(&path, place);
+            }
+            // Each error is reported once, however often the file is read.
+            has("stateway_access_reload_failures_total 3");
+            has("stateway_access_rules_stale 1");
+            assert!(control.grants(&identity(&["r"])).has(Permission::Read));
+            assert!(!changes.has_changed().unwrap());
+            std::fs::write(&path, READERS.replace("read", "stop")).unwrap();
+            control.reload(&path, place);
+            has("stateway_access_rules_stale 0");
+            assert!(changes.has_changed().unwrap());
+            assert!(!control.grants(&identity(&["r"])).has(Permission::Read));
+        });
+    }
+
+    #[test]
+    fn rules_need_authentication_and_without_it_everything_is_open() {
+        let open = AccessControl::load(&AccessSettings::default(), false);
+        assert!(open.unwrap().is_none());
+        let fixed = settings(RulesSource::Fixed(Rules::default()));
+        let refused = AccessControl::load(&fixed, false).unwrap_err();
+        assert_eq!(refused, AccessError::NoAuthentication);
+    }
+}

@@ -88,4 +88,21 @@ mod tests {
         known.sort_unstable();
         assert_eq!(described, known);
     }
+
+    #[test]
+    fn the_documentation_lists_every_method_with_its_permission() {
+        let page = include_str!("../../../../docs/access.md");
+        let section = page.split("\n## Permission of each method\n").nth(1);
+        let section = section.and_then(|rest| rest.split("\n## ").next()).unwrap();
+        let mut documented = Vec::new();
+        for row in section.lines().filter(|line| line.starts_with("| `")) {
+            let mut words = row.split('`').skip(1).step_by(2);
+            let permission: Permission = words.next().unwrap().parse().unwrap();
+            documented.extend(words.map(|method| (method, permission)));
+        }
+        let mut known = METHODS.to_vec();
+        documented.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(documented, known);
+    }
 }

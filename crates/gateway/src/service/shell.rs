@@ -333,7 +333,7 @@ mod tests {
             .build()
             .unwrap();
         metrics::with_local_recorder(&recorder, || {
-            runtime.block_on(calls(Shell::new(LIMITS, None)))
+            runtime.block_on(calls(Shell::new(LIMITS, None)));
         });
         page.render()
     }

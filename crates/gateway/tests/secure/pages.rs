@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use prost::Message;
 use prost_types::FileDescriptorSet;
-use stateway_gateway::{Settings, StartError};
+use stateway_access::Rules;
+use stateway_gateway::{RulesSource, Settings, StartError};
 use stateway_identity::Secret;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -153,4 +154,20 @@ async fn another_address_than_loopback_needs_tls_and_authentication() {
             assert!(error.hint().contains(key), "{}", error.hint());
         }
     }
+}
+
+#[tokio::test]
+async fn rules_without_authentication_are_refused_at_the_start() {
+    let folder = Folder::new();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    settings.access.rules = RulesSource::Fixed(Rules::default());
+    let Err(error) = Running::try_new(settings).await else {
+        panic!("it listens");
+    };
+    assert!(matches!(error, StartError::Access(_)), "{error}");
+    assert!(
+        error.hint().contains("[authentication]"),
+        "{}",
+        error.hint()
+    );
 }
