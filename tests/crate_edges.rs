@@ -63,7 +63,8 @@ const EDGES: &[(&str, &[&str])] = &[
         &["proto", "provider-api", "model", "definition", "identity"],
     ),
     ("client", &["proto"]),
-    ("dashboard", &["proto"]),
+    // The identity of a visitor is passed on to the API unchanged.
+    ("dashboard", &["proto", "identity"]),
     (
         "cli",
         &[

@@ -1,6 +1,7 @@
 //! Who looks at a page: a session that forms are bound to, and the name they act under.
 //!
-//! Behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
+//! A visitor who has proved an identity acts under it, and the API gets it unchanged. Without
+//! authentication, behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
 //! they do to the API. Without one, people type a name once; it is kept in a cookie.
 
 use std::collections::HashSet;
@@ -14,6 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use stateway_identity::Identity;
+use stateway_identity::sign_in::SignedIn;
 
 use crate::api::PATIENCE;
 use crate::fields::Fields;
@@ -36,10 +39,13 @@ impl Key {
         Self(Arc::new(random()))
     }
 
-    fn mac(&self, session: &str) -> Hmac<Sha256> {
+    fn mac(&self, session: &str, actor: &str) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
             .expect("HMAC takes a key of any length");
         mac.update(session.as_bytes());
+        // A form of somebody who was signed in before is not a form of this person.
+        mac.update(b"\0");
+        mac.update(actor.as_bytes());
         mac
     }
 }
@@ -52,6 +58,10 @@ pub(crate) struct Visitor {
     key: Key,
     pub(crate) acting: Acting,
     pub(crate) flash: Option<Flash>,
+    /// The identity that the visitor has proved to the gateway.
+    identity: Option<Arc<Identity>>,
+    /// By a session that the visitor can end.
+    pub(crate) is_signed_in: bool,
 }
 
 /// The name and roles someone acts under.
@@ -68,7 +78,7 @@ pub(crate) struct Acting {
 impl Visitor {
     /// The token that a form of this visitor carries.
     pub(crate) fn token(&self) -> String {
-        URL_SAFE_NO_PAD.encode(self.key.mac(&self.session).finalize().into_bytes())
+        URL_SAFE_NO_PAD.encode(self.mac().finalize().into_bytes())
     }
 
     /// Whether a form's token is this visitor's; takes the same time whatever it says.
@@ -76,7 +86,12 @@ impl Visitor {
         let Ok(token) = URL_SAFE_NO_PAD.decode(token) else {
             return false;
         };
-        !self.is_new && self.key.mac(&self.session).verify_slice(&token).is_ok()
+        !self.is_new && self.mac().verify_slice(&token).is_ok()
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        let proved = self.identity.as_ref().map(|identity| &*identity.subject);
+        self.key.mac(&self.session, proved.unwrap_or_default())
     }
 
     /// A call of the API in this visitor's name.
@@ -95,6 +110,9 @@ impl Visitor {
     }
 
     fn name<M>(&self, request: &mut tonic::Request<M>) {
+        if let Some(identity) = &self.identity {
+            request.extensions_mut().insert(identity.clone());
+        }
         for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
             if !value.is_empty()
                 && let Ok(value) = value.parse()
@@ -182,6 +200,8 @@ impl FromRequestParts<Site> for Visitor {
             key: site.key.clone(),
             acting: Acting::of(&parts.headers),
             flash: Flash::read(&parts.headers),
+            identity: parts.extensions.get::<Arc<Identity>>().cloned(),
+            is_signed_in: parts.extensions.get::<SignedIn>().is_some(),
         })
     }
 }
@@ -210,6 +230,8 @@ pub(crate) fn request_id() -> String {
 
 #[cfg(test)]
 mod tests {
+    use stateway_identity::Method;
+
     use super::*;
 
     fn visitor(session: &str, key: &Key) -> Visitor {
@@ -219,7 +241,24 @@ mod tests {
             key: key.clone(),
             acting: Acting::default(),
             flash: None,
+            identity: None,
+            is_signed_in: false,
         }
+    }
+
+    #[test]
+    fn a_form_of_another_person_in_the_same_browser_is_refused() {
+        let key = Key::random();
+        let of = |subject| Visitor {
+            identity: Identity::new(Method::Oidc, subject, [""; 0], None)
+                .ok()
+                .map(Arc::new),
+            ..visitor("browser", &key)
+        };
+        let (ada, bob) = (of("ada"), of("bob"));
+        assert!(ada.sent(&ada.token()));
+        assert!(!bob.sent(&ada.token()));
+        assert!(!visitor("browser", &key).sent(&ada.token()));
     }
 
     #[test]

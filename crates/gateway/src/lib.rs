@@ -26,7 +26,10 @@ mod token;
 mod upstream;
 mod watch;
 
-pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
+pub use authentication::{
+    AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
+    JwtSettings, OidcSettings, SecretSource, SignInSettings,
+};
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
 pub use server::{Gateway, MetricsPage, Pages, StartError};
