@@ -29,6 +29,7 @@ use crate::settings::Settings;
 use jwks_store::JwksStore;
 use key_store::KeyStore;
 use provider::OpenIdProvider;
+pub use fetch::use_ring;
 pub use refusal::AuthenticationError;
 pub(crate) use refusal::Unauthenticated;
 pub(crate) use sign_in::{CookieJar, Session, SessionError, SignIn, SignInAnswer, is_sign_in};

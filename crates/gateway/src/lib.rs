@@ -28,7 +28,7 @@ mod watch;
 
 pub use authentication::{
     AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
-    JwtSettings, OidcSettings, SecretSource, SignInSettings,
+    JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,
 };
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;

@@ -234,6 +234,12 @@ pub fn form(fields: &[(&str, &str)]) -> String {
     form.finish()
 }
 
+/// The fields of a form or of a query.
+#[must_use]
+pub fn fields(form: &[u8]) -> Vec<(String, String)> {
+    form_urlencoded::parse(form).into_owned().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,7 +75,7 @@ fn combine(
         Err(message) => problems.push(Problem {
             file: path.map(Path::to_owned),
             place: None,
-            message: format!("[authentication.jwt] {message}"),
+            message,
         }),
     }
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));

@@ -19,6 +19,12 @@ pub(super) enum ClientError {
     Other(String),
 }
 
+/// Chooses the cryptography of HTTP clients in this process. Whoever was first has chosen; both choices
+/// are good.
+pub fn use_ring() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// Asks one issuer.
 #[derive(Debug, Clone)]
 pub(super) struct Fetcher(Client);
@@ -32,8 +38,7 @@ pub(super) struct Fetched {
 impl Fetcher {
     /// For an issuer at this address, with the authorities in a file or those of the system.
     pub(super) fn new(address: &str, ca: Option<&Path>) -> Result<Self, ClientError> {
-        // Whoever was first in this process has chosen; both choices are good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        use_ring();
         let mut builder = Client::builder()
             .timeout(TIMEOUT)
             // The answer comes from the configured place and from no other.
