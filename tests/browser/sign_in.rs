@@ -95,9 +95,15 @@ struct Stage {
 impl Stage {
     /// With a real provider, or with an API key only.
     fn new(browser: &Browser, has_provider: bool) -> Self {
-        assert!(binary().is_file(), "`cargo build --package stateway-cli` builds the binary");
+        assert!(
+            binary().is_file(),
+            "`cargo build --package stateway-cli` builds the binary"
+        );
         // The certificate is of an authority that no browser knows.
-        browser.chrome("Security.setIgnoreCertificateErrors", &json!({"ignore": true}));
+        browser.chrome(
+            "Security.setIgnoreCertificateErrors",
+            &json!({"ignore": true}),
+        );
         let folder = tempfile::tempdir().expect("a folder");
         certificates(folder.path());
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -114,8 +120,11 @@ impl Stage {
             let (process, named) = provider(&url);
             processes.push(process);
             issuer = named;
-            std::fs::write(folder.path().join("secret"), "a secret/with+signs that is long enough\n")
-                .expect("a file");
+            std::fs::write(
+                folder.path().join("secret"),
+                "a secret/with+signs that is long enough\n",
+            )
+            .expect("a file");
             config.push_str(&format!(
                 "[authentication.jwt]\nissuer = \"{issuer}\"\naudience = [\"stateway-cli\"]\n\
                  [authentication.sign_in.oidc]\npublic_url = \"{url}\"\nname = \"Example ID\"\n\
@@ -132,21 +141,29 @@ impl Stage {
             issuer,
             _processes: processes,
         };
-        stage.run(&["keys", "create", "--subject", "unused", "--file", "keys.json"]);
-        let gateway = Process::begin(stage.command(&["serve", "--listen", &listen.to_string()]));
+        stage.run(&[
+            "keys",
+            "create",
+            "--subject",
+            "unused",
+            "--file",
+            "keys.json",
+        ]);
+        let gateway =
+            Process::begin(&mut stage.command(&["serve", "--listen", &listen.to_string()]));
         gateway.line("stateway is listening on ");
         stage._processes.push(gateway);
         stage
     }
 
-    fn command(&self, arguments: &[&str]) -> &'static mut Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command
             .current_dir(self.folder.path())
             .env_remove("STATEWAY_TOKEN")
             .env("STATEWAY_HOME", self.folder.path().join("home"))
             .args(arguments);
-        Box::leak(Box::new(command))
+        command
     }
 
     /// What a command prints that succeeds.
@@ -207,7 +224,9 @@ pub(crate) async fn a_person_signs_in_at_a_real_provider_and_out_again(browser: 
     browser.sees_in("#live", "live");
     // The browser keeps the cookie as it should, and no script sees it.
     let cookies = browser.cookies();
-    let session = cookies.iter().find(|it| it["name"] == "__Host-stateway-identity");
+    let session = cookies
+        .iter()
+        .find(|it| it["name"] == "__Host-stateway-identity");
     let session = session.unwrap_or_else(|| panic!("{cookies:#?}"));
     assert_eq!(session["secure"], true);
     assert_eq!(session["httpOnly"], true);
@@ -215,7 +234,10 @@ pub(crate) async fn a_person_signs_in_at_a_real_provider_and_out_again(browser: 
     assert!(session["expiry"].is_number());
     let seen = browser.script("return document.cookie", &[]);
     assert_eq!(seen, json!(""));
-    let who = browser.script("return fetch('/whoami').then((answer) => answer.json())", &[]);
+    let who = browser.script(
+        "return fetch('/whoami').then((answer) => answer.json())",
+        &[],
+    );
     let expected = json!({"subject": "ada", "roles": ["ops"], "tenant": "acme", "method": "oidc"});
     assert_eq!(who, expected);
     clean(browser);
@@ -236,7 +258,16 @@ pub(crate) async fn a_person_signs_in_at_a_real_provider_and_out_again(browser: 
 
 pub(crate) async fn a_session_that_ends_leads_an_open_page_to_the_sign_in(browser: &Browser) {
     let stage = Stage::new(browser, false);
-    let create = ["keys", "create", "--subject", "ada", "--file", "keys.json", "-o", "json"];
+    let create = [
+        "keys",
+        "create",
+        "--subject",
+        "ada",
+        "--file",
+        "keys.json",
+        "-o",
+        "json",
+    ];
     let key: Value = serde_json::from_str(&stage.run(&create)).expect("JSON");
     browser.go(&format!("{}/executions?filter=", stage.url));
     // The gateway reads the file of keys every two seconds.
@@ -262,10 +293,15 @@ pub(crate) async fn a_session_that_ends_leads_an_open_page_to_the_sign_in(browse
 
 pub(crate) async fn the_device_flow_is_confirmed_in_the_browser(browser: &Browser) {
     let stage = Stage::new(browser, true);
-    let login = ["login", "--server", &stage.url, "--tls-ca", "ca.pem", "--device", "--name", "prod"];
-    let process = Process::begin(stage.command(&login));
+    let login = [
+        "login", "--server", &stage.url, "--tls-ca", "ca.pem", "--device", "--name", "prod",
+    ];
+    let process = Process::begin(&mut stage.command(&login));
     let line = process.line("The address with the code: ");
-    let address = line.split(' ').find(|word| word.starts_with("http://")).expect("an address");
+    let address = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .expect("an address");
     browser.go(address);
     browser.click("button[type=submit]");
     browser.until("the provider asks who it is", || {
@@ -274,19 +310,36 @@ pub(crate) async fn the_device_flow_is_confirmed_in_the_browser(browser: &Browse
     at_provider(browser, "ada");
     process.line("is now the current one");
     let who: Value = serde_json::from_str(&stage.run(&["whoami", "-o", "json"])).expect("JSON");
-    assert_eq!((&who["subject"], &who["roles"]), (&json!("ada"), &json!(["ops"])));
+    assert_eq!(
+        (&who["subject"], &who["roles"]),
+        (&json!("ada"), &json!(["ops"]))
+    );
     assert!(stage.run(&["providers", "list"]).contains("memory"));
     stage.run(&["logout"]);
-    let refused = stage.command(&["whoami"]).output().expect("the command runs");
+    let refused = stage
+        .command(&["whoami"])
+        .output()
+        .expect("the command runs");
     assert_eq!(refused.status.code(), Some(4));
 }
 
 pub(crate) async fn the_browser_flow_of_the_command_line_comes_back(browser: &Browser) {
     let stage = Stage::new(browser, true);
-    let login = ["login", "--server", &stage.url, "--tls-ca", "ca.pem", "--browser", "--no-open"];
-    let process = Process::begin(stage.command(&login));
+    let login = [
+        "login",
+        "--server",
+        &stage.url,
+        "--tls-ca",
+        "ca.pem",
+        "--browser",
+        "--no-open",
+    ];
+    let process = Process::begin(&mut stage.command(&login));
     let line = process.line("Sign in in a browser on this machine: ");
-    let address = line.split(' ').find(|word| word.starts_with("http://")).expect("an address");
+    let address = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .expect("an address");
     browser.go(address);
     at_provider(browser, "grace");
     browser.sees("You are signed in.");

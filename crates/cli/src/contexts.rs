@@ -263,8 +263,9 @@ fn check_private(path: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("{} can be read by other users", path.display());
-    Err(Failure::new(Exit::Refused, message)
-        .hint("Sign in again with `stateway login`; revoke the old credential if others had access."))
+    Err(Failure::new(Exit::Refused, message).hint(
+        "Sign in again with `stateway login`; revoke the old credential if others had access.",
+    ))
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
@@ -353,7 +354,10 @@ mod tests {
         assert!(!format!("{grant:?}").contains("s3cret"));
         assert_eq!(store.grant("prod").unwrap(), Some(grant));
         let file = store.private_token_file("prod").unwrap().unwrap();
-        assert_eq!((mode(&file), mode(&store.grant_path("prod"))), (0o600, 0o600));
+        assert_eq!(
+            (mode(&file), mode(&store.grant_path("prod"))),
+            (0o600, 0o600)
+        );
         assert_eq!(mode(file.parent().unwrap()), 0o700);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "t0ken\n");
         // A file that others can read is not used.

@@ -99,7 +99,12 @@ pub async fn discover(web: &Web, issuer: &str) -> Result<Discovery, Failure> {
 
 impl TokenResponse {
     /// The token for the gateway. `old` is the refresh token that stays if there is no new one.
-    fn signed(self, oidc: &Oidc, nonce: Option<&str>, old: Option<String>) -> Result<Signed, Failure> {
+    fn signed(
+        self,
+        oidc: &Oidc,
+        nonce: Option<&str>,
+        old: Option<String>,
+    ) -> Result<Signed, Failure> {
         if let (Some(nonce), Some(token)) = (nonce, &self.id_token) {
             check(token, oidc, nonce)?;
         }
@@ -203,10 +208,16 @@ mod tests {
         assert_eq!(signed.grant.expires.unwrap().as_second(), 1_800_000_000);
         assert_eq!(signed.grant.refresh_token.as_deref(), Some("refresh"));
         assert!(!format!("{signed:?}").contains("refresh\""));
-        for (name, value) in [("iss", "https://evil.example"), ("aud", "other"), ("nonce", "m")] {
+        for (name, value) in [
+            ("iss", "https://evil.example"),
+            ("aud", "other"),
+            ("nonce", "m"),
+        ] {
             let mut claims = good.clone();
             claims[name] = value.into();
-            let failure = response(&claims).signed(&oidc(), Some("n"), None).unwrap_err();
+            let failure = response(&claims)
+                .signed(&oidc(), Some("n"), None)
+                .unwrap_err();
             assert_eq!(failure.exit, Exit::Refused, "{name}");
         }
     }

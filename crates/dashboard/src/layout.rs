@@ -59,7 +59,7 @@ pub(crate) fn document(
     live: Option<&str>,
     content: &Markup,
 ) -> Markup {
-    let is_signed_in = visitor.is_some_and(|visitor| visitor.is_signed_in);
+    let is_signed_in = visitor.is_some_and(Visitor::is_signed_in);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -158,7 +158,7 @@ fn acting(visitor: &Visitor) -> Markup {
         } @else {
             a.acting href="/acting" data-dialog { "Acting as " b { (said_within(&acting.actor, 40)) } }
         }
-        @if visitor.is_signed_in {
+        @if visitor.is_signed_in() {
             form.sign-out method="post" action="/sign-out" { button { "Sign out" } }
         }
     }

@@ -1,9 +1,9 @@
 //! The page for people who are not signed in. The gateway decides what it says and takes its forms.
 
+use axum::Router;
 use axum::extract::Extension;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use axum::Router;
 use maud::{Markup, html};
 use stateway_identity::sign_in::SignInPage;
 

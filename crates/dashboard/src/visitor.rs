@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
@@ -58,10 +58,8 @@ pub(crate) struct Visitor {
     key: Key,
     pub(crate) acting: Acting,
     pub(crate) flash: Option<Flash>,
-    /// The identity that the visitor has proved to the gateway.
-    identity: Option<Arc<Identity>>,
-    /// By a session that the visitor can end.
-    pub(crate) is_signed_in: bool,
+    /// What the gateway has found out about the sender; it decides about the calls of the page by it.
+    known: Extensions,
 }
 
 /// The name and roles someone acts under.
@@ -89,8 +87,14 @@ impl Visitor {
         !self.is_new && self.mac().verify_slice(&token).is_ok()
     }
 
+    /// Whether the visitor has a session that a button can end.
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.known.get::<SignedIn>().is_some()
+    }
+
     fn mac(&self) -> Hmac<Sha256> {
-        let proved = self.identity.as_ref().map(|identity| &*identity.subject);
+        let proved = self.known.get::<Arc<Identity>>();
+        let proved = proved.map(|identity| &*identity.subject);
         self.key.mac(&self.session, proved.unwrap_or_default())
     }
 
@@ -110,9 +114,7 @@ impl Visitor {
     }
 
     fn name<M>(&self, request: &mut tonic::Request<M>) {
-        if let Some(identity) = &self.identity {
-            request.extensions_mut().insert(identity.clone());
-        }
+        *request.extensions_mut() = self.known.clone();
         for (name, value) in [(ACTOR, &self.acting.actor), (ROLES, &self.acting.roles)] {
             if !value.is_empty()
                 && let Ok(value) = value.parse()
@@ -200,8 +202,7 @@ impl FromRequestParts<Site> for Visitor {
             key: site.key.clone(),
             acting: Acting::of(&parts.headers),
             flash: Flash::read(&parts.headers),
-            identity: parts.extensions.get::<Arc<Identity>>().cloned(),
-            is_signed_in: parts.extensions.get::<SignedIn>().is_some(),
+            known: parts.extensions.clone(),
         })
     }
 }
@@ -241,19 +242,18 @@ mod tests {
             key: key.clone(),
             acting: Acting::default(),
             flash: None,
-            identity: None,
-            is_signed_in: false,
+            known: Extensions::new(),
         }
     }
 
     #[test]
     fn a_form_of_another_person_in_the_same_browser_is_refused() {
         let key = Key::random();
-        let of = |subject| Visitor {
-            identity: Identity::new(Method::Oidc, subject, [""; 0], None)
-                .ok()
-                .map(Arc::new),
-            ..visitor("browser", &key)
+        let of = |subject| {
+            let mut visitor = visitor("browser", &key);
+            let identity = Identity::new(Method::Oidc, subject, [""; 0], None).unwrap();
+            visitor.known.insert(Arc::new(identity));
+            visitor
         };
         let (ada, bob) = (of("ada"), of("bob"));
         assert!(ada.sent(&ada.token()));

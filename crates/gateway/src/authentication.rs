@@ -26,14 +26,14 @@ use stateway_identity::{Glob, Identity, Methods, Proof, ProofError, ProxyHeaders
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
+pub use fetch::use_ring;
 use jwks_store::JwksStore;
 use key_store::KeyStore;
 use provider::OpenIdProvider;
-pub use fetch::use_ring;
 pub use refusal::AuthenticationError;
 pub(crate) use refusal::Unauthenticated;
-pub(crate) use sign_in::{CookieJar, Session, SessionError, SignIn, SignInAnswer, is_sign_in};
 pub use sign_in::{CliClientSettings, CliToken, OidcSettings, SecretSource, SignInSettings};
+pub(crate) use sign_in::{CookieJar, Session, SessionError, SignIn, SignInAnswer, is_sign_in};
 
 pub(crate) const ACTOR: HeaderName = HeaderName::from_static("x-stateway-actor");
 pub(crate) const ROLES: HeaderName = HeaderName::from_static("x-stateway-roles");
@@ -380,7 +380,8 @@ fn bearer(
         (None, Some(token)) if !is_more => {
             let token = token.to_str().map_err(|_| ProofError::NotConfigured)?;
             // An API key is not what a proxy has signed.
-            let token = Some(token).filter(|it| !it.starts_with(stateway_identity::api_key::PREFIX));
+            let token =
+                Some(token).filter(|it| !it.starts_with(stateway_identity::api_key::PREFIX));
             return Ok(Some(token.ok_or(ProofError::NotConfigured)?.to_owned()));
         }
         _ => return Err(ProofError::Conflicting.into()),

@@ -403,5 +403,8 @@ fn an_id_token_with_a_confused_algorithm_is_refused() {
     assert_eq!(check(&format!("{shared}.{tag}")), JwtError::Algorithm);
     // The key of another algorithm.
     let header = json!({"alg": "ES256", "kid": "EdDSA"});
-    assert_eq!(check(&issuer.token(&header, &id_claims())), JwtError::UnknownKey);
+    assert_eq!(
+        check(&issuer.token(&header, &id_claims())),
+        JwtError::UnknownKey
+    );
 }

@@ -79,7 +79,10 @@ impl Discovery {
             return Err(DiscoveryError::OtherIssuer);
         }
         let required = [
-            ("authorization_endpoint", Some(&found.authorization_endpoint)),
+            (
+                "authorization_endpoint",
+                Some(&found.authorization_endpoint),
+            ),
             ("token_endpoint", Some(&found.token_endpoint)),
             ("jwks_uri", Some(&found.jwks_uri)),
             ("end_session_endpoint", found.end_session_endpoint.as_ref()),
@@ -212,7 +215,11 @@ impl AuthorizationRequest<'_> {
         ];
         fields.extend(self.resource.map(|resource| ("resource", resource)));
         // A provider gives a refresh token only with the consent of the person.
-        if self.scopes.split(' ').any(|scope| scope == "offline_access") {
+        if self
+            .scopes
+            .split(' ')
+            .any(|scope| scope == "offline_access")
+        {
             fields.push(("prompt", "consent"));
         }
         with_query(&discovery.authorization_endpoint, &fields)
@@ -273,8 +280,14 @@ mod tests {
     #[test]
     fn every_address_must_be_protected() {
         for (name, more) in [
-            ("end_session_endpoint", r#", "end_session_endpoint": "http://id.example.org/x""#),
-            ("revocation_endpoint", r#", "revocation_endpoint": "javascript:alert(1)""#),
+            (
+                "end_session_endpoint",
+                r#", "end_session_endpoint": "http://id.example.org/x""#,
+            ),
+            (
+                "revocation_endpoint",
+                r#", "revocation_endpoint": "javascript:alert(1)""#,
+            ),
         ] {
             assert_eq!(parsed(more), Err(DiscoveryError::Address(name)));
         }

@@ -82,7 +82,11 @@ impl Login {
         }
         let saved = SavedContext {
             server: target.server.clone(),
-            tls_ca: target.tls_ca.as_deref().map(std::path::absolute).transpose()?,
+            tls_ca: target
+                .tls_ca
+                .as_deref()
+                .map(std::path::absolute)
+                .transpose()?,
             // A certificate would be a second proof beside the token.
             tls_cert: None,
             tls_key: None,
@@ -100,9 +104,14 @@ impl Login {
         match (globals.output, &who) {
             (Output::Json, _) => print(&to_json(&shown)?)?,
             (Output::Table, Some(who)) => print(&whoami::text(who))?,
-            (Output::Table, None) => talk("the gateway does not ask who calls; nothing to sign in to"),
+            (Output::Table, None) => {
+                talk("the gateway does not ask who calls; nothing to sign in to")
+            }
         }
-        talk(&format!("context `{name}` ({}) is now the current one", target.server));
+        talk(&format!(
+            "context `{name}` ({}) is now the current one",
+            target.server
+        ));
         Ok(Exit::Ok)
     }
 
@@ -125,8 +134,8 @@ impl Login {
         };
         let web = Web::new(target, false)?;
         let discovery = discover(&web, &oidc.issuer).await?;
-        let is_device = self.device
-            || (!self.browser && discovery.device_authorization_endpoint.is_some());
+        let is_device =
+            self.device || (!self.browser && discovery.device_authorization_endpoint.is_some());
         let Signed { token, grant } = if is_device {
             on_device(&web, &discovery, oidc).await?
         } else {

@@ -25,9 +25,10 @@ impl Logout {
     pub(super) async fn run(self, globals: &Globals) -> Outcome {
         let store = Store::required()?;
         let target = Target::without_credentials(globals)?;
-        let name = target.context.clone().ok_or_else(|| {
-            Failure::usage("no context is used").hint("Give --context NAME.")
-        })?;
+        let name = target
+            .context
+            .clone()
+            .ok_or_else(|| Failure::usage("no context is used").hint("Give --context NAME."))?;
         forget(&store, &target, &name).await?;
         Ok(Exit::Ok)
     }

@@ -27,7 +27,6 @@ struct Shown<'w> {
     who: &'w Who,
 }
 
-
 impl Whoami {
     pub(super) async fn run(self, globals: &Globals) -> Outcome {
         let target = Target::of(globals)?;
@@ -52,11 +51,7 @@ impl Whoami {
 }
 
 /// Asks a gateway who somebody with this token is.
-pub(super) async fn ask(
-    web: &Web,
-    target: &Target,
-    token: Option<&str>,
-) -> Result<Who, Failure> {
+pub(super) async fn ask(web: &Web, target: &Target, token: Option<&str>) -> Result<Who, Failure> {
     let address = format!("{}/whoami", target.server.trim_end_matches('/'));
     let answer = web.get(&address, token).await?;
     if answer.status == 200 {
@@ -71,7 +66,11 @@ pub(super) async fn ask(
     } else {
         Exit::Unreachable
     };
-    let message = format!("{} (status {})", message.trim_end_matches('.'), answer.status);
+    let message = format!(
+        "{} (status {})",
+        message.trim_end_matches('.'),
+        answer.status
+    );
     Err(Failure::new(exit, message).hint(lines.next().unwrap_or_default()))
 }
 
@@ -87,5 +86,8 @@ pub(super) fn text(who: &Who) -> String {
         "subject  {}\nroles    {roles}\ntenant   {tenant}\nproved   by {}",
         who.subject, who.method
     );
-    text.lines().map(crate::visible::visible).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(crate::visible::visible)
+        .collect::<Vec<_>>()
+        .join("\n")
 }

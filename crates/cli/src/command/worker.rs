@@ -13,8 +13,8 @@ use crate::context::{actor, talk};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::target::Target;
 use crate::program::Program;
+use crate::target::Target;
 
 /// Runs a program for every task.
 #[derive(Debug, Args)]

@@ -33,7 +33,10 @@ pub async fn in_browser(
     opens: bool,
 ) -> Result<Signed, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let redirect = format!("http://127.0.0.1:{}{CALLBACK}", listener.local_addr()?.port());
+    let redirect = format!(
+        "http://127.0.0.1:{}{CALLBACK}",
+        listener.local_addr()?.port()
+    );
     let verifier = CodeVerifier::new(&random()?);
     let (state, nonce) = (word(&random()?), word(&random()?));
     let request = AuthorizationRequest {
@@ -60,7 +63,11 @@ pub async fn in_browser(
         ("code_verifier", verifier.expose()),
         ("client_id", &oidc.client_id),
     ];
-    fields.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
+    fields.extend(
+        oidc.resource
+            .as_deref()
+            .map(|resource| ("resource", resource)),
+    );
     let answer = web.post(&discovery.token_endpoint, form(&fields)).await?;
     match serde_json::from_slice::<TokenResponse>(&answer.body) {
         Ok(response) if answer.status == 200 => response.signed(oidc, Some(&nonce), None),
@@ -160,7 +167,11 @@ async fn say(stream: &mut TcpStream, status: &str, text: &str) {
 
 /// Starts the browser of the desktop. The person can open the address without it.
 fn open(address: &str) {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
     let mut command = Command::new(program);
     command.arg(address).stdin(Stdio::null());
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();

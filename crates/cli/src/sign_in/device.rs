@@ -41,7 +41,11 @@ pub async fn on_device(web: &Web, discovery: &Discovery, oidc: &Oidc) -> Result<
     })?;
     let scopes = oidc.scopes.join(" ");
     let mut fields = vec![("client_id", oidc.client_id.as_str()), ("scope", &scopes)];
-    fields.extend(oidc.resource.as_deref().map(|resource| ("resource", resource)));
+    fields.extend(
+        oidc.resource
+            .as_deref()
+            .map(|resource| ("resource", resource)),
+    );
     let answer = web.post(endpoint, form(&fields)).await?;
     let device: DeviceResponse = match serde_json::from_slice(&answer.body) {
         Ok(device) if answer.status == 200 => device,

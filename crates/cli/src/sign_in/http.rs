@@ -86,7 +86,8 @@ impl Web {
     /// No answer.
     pub async fn post(&self, address: &str, form: String) -> Result<Answer, Failure> {
         if !is_protected(address) {
-            let message = format!("{address} must begin with https:// (http:// on this machine only)");
+            let message =
+                format!("{address} must begin with https:// (http:// on this machine only)");
             return Err(Failure::new(Exit::Refused, message));
         }
         let request = self
@@ -137,7 +138,10 @@ pub fn current_token(target: &Target) -> Result<Option<String>, Failure> {
         Some(TokenSource::Given(token)) => Ok(Some(token.trim().to_owned())),
         Some(TokenSource::File(file)) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
-                let message = format!("the token file `{}` cannot be read: {error}", file.display());
+                let message = format!(
+                    "the token file `{}` cannot be read: {error}",
+                    file.display()
+                );
                 Failure::usage(message)
             })?;
             Ok(Some(text.trim().to_owned()))

@@ -134,7 +134,10 @@ mod tests {
         let due = |refresh, seconds| until_due(&grant(refresh, seconds), now);
         assert_eq!(due(true, Some(90)), Some(Duration::from_secs(30)));
         assert_eq!(due(true, Some(60)), Some(Duration::ZERO));
-        assert_eq!(until_due(&grant(true, Some(1)), now + EARLY), Some(Duration::ZERO));
+        assert_eq!(
+            until_due(&grant(true, Some(1)), now + EARLY),
+            Some(Duration::ZERO)
+        );
         assert_eq!(due(false, Some(90)), None);
         assert_eq!(due(true, None), None);
     }

@@ -58,7 +58,9 @@ impl Scene {
     }
 
     fn sign_in(&self) -> Answer {
-        let login = ["login", "--server", &self.url, "--tls-ca", "ca.pem", "--name", "prod"];
+        let login = [
+            "login", "--server", &self.url, "--tls-ca", "ca.pem", "--name", "prod",
+        ];
         self.run(&login).exits(0)
     }
 
@@ -73,7 +75,9 @@ impl Scene {
 
 fn at_home(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = command(folder);
-    command.env("STATEWAY_HOME", folder.join("home")).args(arguments);
+    command
+        .env("STATEWAY_HOME", folder.join("home"))
+        .args(arguments);
     command
 }
 
@@ -83,10 +87,17 @@ fn the_device_flow_signs_in_until_the_logout() {
     scene.provider.habits().pending = 2;
     let answer = scene.sign_in();
     assert!(answer.err.contains("ABCD-EFGH"), "{}", answer.err);
-    assert!(answer.err.contains(&format!("{}/confirm", scene.provider.issuer())));
+    assert!(
+        answer
+            .err
+            .contains(&format!("{}/confirm", scene.provider.issuer()))
+    );
     assert!(answer.out.contains("ada@example.org"), "{}", answer.out);
     for name in ["prod.token", "prod.json"] {
-        let mode = std::fs::metadata(scene.kept(name)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(scene.kept(name))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     let token = scene.token();
@@ -96,7 +107,10 @@ fn the_device_flow_signs_in_until_the_logout() {
     assert_eq!(list.json()["providers"][0]["name"], "providers/memory");
     let who = scene.run(&["whoami", "-o", "json"]).exits(0).json();
     assert_eq!(who["subject"], "ada@example.org");
-    assert_eq!((&who["context"], &who["method"]), (&"prod".into(), &"jwt".into()));
+    assert_eq!(
+        (&who["context"], &who["method"]),
+        (&"prod".into(), &"jwt".into())
+    );
     // The refresh token is given back, and nothing is left.
     let out = scene.run(&["logout"]).exits(0);
     assert!(out.err.contains("revoked"), "{}", out.err);
@@ -109,10 +123,22 @@ fn the_device_flow_signs_in_until_the_logout() {
 #[test]
 fn the_browser_flow_comes_back_to_this_machine() {
     let scene = Scene::new();
-    let arguments = ["login", "--server", &scene.url, "--tls-ca", "ca.pem", "--browser", "--no-open"];
+    let arguments = [
+        "login",
+        "--server",
+        &scene.url,
+        "--tls-ca",
+        "ca.pem",
+        "--browser",
+        "--no-open",
+    ];
     let login = Running::begin(&mut scene.command(&arguments));
     let line = login.line("Sign in in a browser on this machine: ");
-    let address = line.split(' ').find(|word| word.starts_with("http://")).unwrap().to_owned();
+    let address = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .unwrap()
+        .to_owned();
     stateway_gateway::use_ring();
     let text = scene.runtime.block_on(async {
         let client = reqwest::Client::builder()
@@ -127,7 +153,14 @@ fn the_browser_flow_comes_back_to_this_machine() {
         let forged = back.replace("state=", "state=x");
         let refused = client.get(&forged).send().await.unwrap();
         assert_eq!(refused.status(), 404);
-        client.get(&back).send().await.unwrap().text().await.unwrap()
+        client
+            .get(&back)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
     });
     assert!(text.contains("You are signed in"), "{text}");
     login.line("is now the current one");
@@ -144,13 +177,26 @@ fn a_token_is_renewed_before_it_expires() {
     // A second passes: another token is another text.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     scene.run(&["providers", "list"]).exits(0);
-    let asked = scene.provider.habits().token_requests.last().unwrap().clone();
+    let asked = scene
+        .provider
+        .habits()
+        .token_requests
+        .last()
+        .unwrap()
+        .clone();
     assert_eq!(asked["grant_type"], "refresh_token");
     assert_ne!(scene.token(), first);
     let kept = std::fs::read_to_string(scene.kept("prod.json")).unwrap();
-    assert!(kept.contains("refresh-1"), "the new refresh token replaces the old one");
+    assert!(
+        kept.contains("refresh-1"),
+        "the new refresh token replaces the old one"
+    );
     // A refresh token that is refused asks for a new sign-in.
-    std::fs::write(scene.kept("prod.json"), kept.replace("refresh-1", "refresh-9")).unwrap();
+    std::fs::write(
+        scene.kept("prod.json"),
+        kept.replace("refresh-1", "refresh-9"),
+    )
+    .unwrap();
     let answer = scene.run(&["providers", "list"]).exits(4);
     assert!(answer.err.contains("invalid_grant"), "{}", answer.err);
     assert!(answer.err.contains("stateway login"), "{}", answer.err);
@@ -162,7 +208,9 @@ fn a_gateway_without_sign_in_takes_a_key_from_standard_input() {
     certificates(folder.path());
     let key = create_key(folder.path());
     let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}"));
-    let login = ["login", "--server", &url, "--tls-ca", "ca.pem", "--name", "prod"];
+    let login = [
+        "login", "--server", &url, "--tls-ca", "ca.pem", "--name", "prod",
+    ];
     let answer = finish(&mut at_home(folder.path(), &login), "stw_wrong_key\n").exits(4);
     assert!(answer.err.contains("API_KEY_UNKNOWN"), "{}", answer.err);
     assert!(!folder.path().join("home/credentials").exists());
@@ -192,10 +240,25 @@ fn the_credentials_of_a_context_go_to_its_own_gateway_only() {
     let (_two, second) = serve(folder.path(), &format!("{TLS}{KEYS}"));
     let run = |arguments: &[&str]| finish(&mut at_home(folder.path(), arguments), &key);
     for (name, url) in [("one", &first), ("two", &second)] {
-        run(&["login", "--server", url, "--tls-ca", "ca.pem", "--name", name, "--with-token"]).exits(0);
+        run(&[
+            "login",
+            "--server",
+            url,
+            "--tls-ca",
+            "ca.pem",
+            "--name",
+            name,
+            "--with-token",
+        ])
+        .exits(0);
     }
     let list = run(&["contexts", "list", "-o", "json"]).exits(0).json();
-    let names: Vec<_> = list["contexts"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    let names: Vec<_> = list["contexts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
     assert_eq!(names, ["one", "two"]);
     let server = |arguments: &[&str]| run(arguments).exits(0).json()["server"].clone();
     assert_eq!(server(&["whoami", "-o", "json"]), second);
@@ -222,6 +285,10 @@ fn a_gateway_that_asks_for_nothing_becomes_a_context_without_credentials() {
     let (_gateway, url) = serve(folder.path(), "");
     let login = ["login", "--server", &url, "--name", "local"];
     let answer = finish(&mut at_home(folder.path(), &login), "").exits(0);
-    assert!(answer.err.contains("does not ask who calls"), "{}", answer.err);
+    assert!(
+        answer.err.contains("does not ask who calls"),
+        "{}",
+        answer.err
+    );
     finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
 }

@@ -42,7 +42,10 @@ enum Source {
 /// Where keys are fetched from.
 #[derive(Debug)]
 enum Place {
-    Fixed { url: String, fetcher: Fetcher },
+    Fixed {
+        url: String,
+        fetcher: Fetcher,
+    },
     /// The provider says where.
     Discovered(Arc<OpenIdProvider>),
 }

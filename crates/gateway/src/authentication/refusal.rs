@@ -77,6 +77,14 @@ impl Unauthenticated {
         }
     }
 
+    /// Whether another session, or none, would help.
+    pub(crate) const fn is_about_session(&self) -> bool {
+        matches!(
+            self,
+            Self::Session(_) | Self::ApiKey(_) | Self::Proof(ProofError::Conflicting)
+        )
+    }
+
     /// What the caller can do about it.
     pub(crate) const fn hint(&self) -> &'static str {
         match self {

@@ -25,8 +25,8 @@ use crate::front::Origin;
 use crate::token::Sealer;
 pub(crate) use cookie::{CookieJar, remove_cookies};
 pub(crate) use flow::is_sign_in;
-pub(crate) use session::{Session, SessionError};
 use session::{EndedSessions, SessionLimits};
+pub(crate) use session::{Session, SessionError};
 use used::UsedStates;
 
 /// How long a person may take at the provider.
@@ -165,7 +165,10 @@ impl SignIn {
         if sign_in.oidc.is_none() && !has_api_keys {
             return Ok(None);
         }
-        let secret = sign_in.oidc.as_ref().and_then(|it| it.client_secret.as_ref());
+        let secret = sign_in
+            .oidc
+            .as_ref()
+            .and_then(|it| it.client_secret.as_ref());
         if let Some(Err(why)) = secret.map(SecretSource::read) {
             return Err(AuthenticationError::ClientSecret(why));
         }

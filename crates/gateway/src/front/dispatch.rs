@@ -12,8 +12,8 @@ use std::sync::Arc;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, REFRESH, SET_COOKIE,
-    VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, REFRESH,
+    SET_COOKIE, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use tonic::body::Body;
@@ -24,8 +24,8 @@ use tower::{Layer, Service};
 use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
-use super::services::Services;
 use super::people;
+use super::services::Services;
 use crate::authentication::{
     Authentication, CookieJar, Identified, SignInAnswer, Unauthenticated, is_sign_in, name_caller,
 };
@@ -134,6 +134,7 @@ impl Front {
         let Some(authentication) = &self.authentication else {
             return match asks {
                 Some(people::METHODS) => people::json_response(people::NO_METHODS),
+                Some(people::WHO) => people::json_response(people::ANONYMOUS),
                 _ => self.route(kind, request).await,
             };
         };
@@ -146,9 +147,11 @@ impl Front {
             authentication.remove_proofs(request.headers_mut());
             return self.route(kind, request).await;
         }
-        let jar = sign_in.filter(|_| kind != Kind::Grpc).map(|sign_in| CookieJar {
-            is_secure: sign_in.is_secure(link.is_encrypted()),
-        });
+        let jar = sign_in
+            .filter(|_| kind != Kind::Grpc)
+            .map(|sign_in| CookieJar {
+                is_secure: sign_in.is_secure(link.is_encrypted()),
+            });
         if let (Some(sign_in), Some(jar)) = (sign_in, jar)
             && asks.is_some_and(is_sign_in)
         {
@@ -174,7 +177,10 @@ impl Front {
                 match sign_in {
                     Some(sign_in) if kind == Kind::Page && people::is_page_load(headers) => {
                         let to = sign_in.address(request.method(), request.uri());
-                        people::redirect(&to, Vec::new())
+                        // A session that counts for nothing must not stand beside another proof.
+                        let useless = jar.filter(|_| refused.is_about_session());
+                        let removed = useless.map(CookieJar::remove_session);
+                        people::redirect(&to, removed.into_iter().collect())
                     }
                     _ => {
                         // A browser that is asked for a password asks the person, whatever the page does.
@@ -468,7 +474,10 @@ mod tests {
         }
         secure_cookies(&mut headers);
         let cookies: Vec<_> = headers.get_all(SET_COOKIE).iter().collect();
-        assert_eq!(cookies, ["a=1; HttpOnly; Secure", "b=2; Secure", "c=3; Secure"]);
+        assert_eq!(
+            cookies,
+            ["a=1; HttpOnly; Secure", "b=2; Secure", "c=3; Secure"]
+        );
     }
 
     #[test]

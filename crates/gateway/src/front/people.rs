@@ -25,6 +25,10 @@ pub(super) const WHO: &str = "/whoami";
 pub(super) const NO_METHODS: &str =
     r#"{"authentication":false,"oidc":null,"api_keys":false,"tokens":false}"#;
 
+/// Without a method of authentication nobody is anyone.
+pub(super) const ANONYMOUS: &str =
+    r#"{"subject":"anonymous","roles":[],"tenant":null,"method":"none"}"#;
+
 /// Whether a browser loads a page with this request, and shows the answer to a person.
 pub(super) fn is_page_load(headers: &HeaderMap) -> bool {
     let mode = headers.get(HeaderName::from_static("sec-fetch-mode"));

@@ -165,12 +165,11 @@ async fn keys(State(provider): State<Arc<Provider>>) -> String {
 }
 
 /// Everyone who comes is signed in and sent back.
-async fn authorize(
-    State(provider): State<Arc<Provider>>,
-    RawQuery(query): RawQuery,
-) -> Response {
+async fn authorize(State(provider): State<Arc<Provider>>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    let query: Fields = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let query: Fields = form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect();
     let code = random();
     let mut habits = provider.habits();
     let mut back = form_urlencoded::Serializer::new(String::new());

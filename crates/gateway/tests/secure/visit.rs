@@ -49,8 +49,11 @@ impl Visitor {
 
     /// Opens a page of the gateway, as a link does.
     pub(crate) async fn open(&mut self, path: &str) -> Answer {
-        self.get(path, &[("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")])
-            .await
+        self.get(
+            path,
+            &[("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
+        )
+        .await
     }
 
     pub(crate) async fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Answer {
@@ -96,8 +99,11 @@ impl Visitor {
             .post(format!("{}{method}", self.url))
             .header("content-type", "application/grpc-web+proto")
             .body(body);
-        self.send(request, &[("sec-fetch-site", site), ("sec-fetch-mode", "cors")])
-            .await
+        self.send(
+            request,
+            &[("sec-fetch-site", site), ("sec-fetch-mode", "cors")],
+        )
+        .await
     }
 
     /// Asks the provider for what the gateway sent the browser there for, and answers the address of
@@ -119,7 +125,9 @@ impl Visitor {
     pub(crate) async fn until_callback(&mut self, back: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("back", back);
-        let sent = self.open(&format!("/sign-in/start?{}", query.finish())).await;
+        let sent = self
+            .open(&format!("/sign-in/start?{}", query.finish()))
+            .await;
         assert_eq!(sent.status, 303, "{sent:?}");
         self.at_provider(&sent.location).await
     }

@@ -38,7 +38,7 @@ impl CookieJar {
         self.write(SESSION, value, lifetime)
     }
 
-    pub(super) fn remove_session(self) -> HeaderValue {
+    pub(crate) fn remove_session(self) -> HeaderValue {
         self.write(SESSION, "", Duration::ZERO)
     }
 
@@ -70,7 +70,8 @@ impl CookieJar {
     // Not `Strict`: the provider sends people back, and others send links. Nothing but a link carries
     // the cookie, and a link changes nothing.
     fn write(self, name: &str, value: &str, lifetime: Duration) -> HeaderValue {
-        let (prefix, age) = (self.prefix(), lifetime.as_secs());
+        // Rounded up: an age of zero removes a cookie.
+        let (prefix, age) = (self.prefix(), lifetime.as_millis().div_ceil(1000));
         let secure = if self.is_secure { "; Secure" } else { "" };
         let line = format!(
             "{prefix}{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}"

@@ -328,11 +328,7 @@ impl Authentication {
 }
 
 /// Sends a person to the provider.
-async fn start(
-    sign_in: &SignIn,
-    back: &str,
-    jar: CookieJar,
-) -> Result<SignInAnswer, SignInError> {
+async fn start(sign_in: &SignIn, back: &str, jar: CookieJar) -> Result<SignInAnswer, SignInError> {
     let (oidc, provider) = sign_in.oidc().ok_or(SignInError::Expired)?;
     let discovery = provider.discovery().await;
     let discovery = discovery.map_err(|_| SignInError::Unavailable)?;
@@ -342,7 +338,10 @@ async fn start(
         nonce: word(&random::<32>()),
         verifier: verifier.expose().to_owned(),
         // A path that makes the cookie too long is not worth a refusal.
-        back: Some(back).filter(|path| path.len() < 1024).unwrap_or(HOME).to_owned(),
+        back: Some(back)
+            .filter(|path| path.len() < 1024)
+            .unwrap_or(HOME)
+            .to_owned(),
     };
     let request = AuthorizationRequest {
         client_id: &oidc.client_id,
@@ -397,7 +396,9 @@ async fn exchange(
             None
         }
     };
-    let basic = basic.as_ref().map(|(id, secret)| (id.as_str(), secret.as_str()));
+    let basic = basic
+        .as_ref()
+        .map(|(id, secret)| (id.as_str(), secret.as_str()));
     let answered = provider
         .fetcher
         .post(&discovery.token_endpoint, form(&fields), basic)

@@ -146,7 +146,9 @@ impl Session {
     /// The same session, used now, if its cookie is old enough to be written again.
     pub(super) fn renewed(&self, limits: SessionLimits, now: Timestamp) -> Option<Self> {
         let now = now.as_millisecond();
-        let due = self.seen.saturating_add(millis(limits.idle_timeout / RENEWALS));
+        let due = self
+            .seen
+            .saturating_add(millis(limits.idle_timeout / RENEWALS));
         (due <= now).then(|| Self {
             seen: now,
             ..self.clone()
@@ -182,16 +184,14 @@ impl EndedSessions {
         self.insert_within(session, limits, now, MOST_ENDED);
     }
 
-    fn insert_within(
-        &self,
-        session: &Session,
-        limits: SessionLimits,
-        now: Timestamp,
-        most: usize,
-    ) {
+    fn insert_within(&self, session: &Session, limits: SessionLimits, now: Timestamp, most: usize) {
         let mut ended = self.lock();
         let expired = now.as_millisecond().saturating_sub(millis(limits.lifetime));
-        while ended.sessions.first().is_some_and(|(since, _)| *since <= expired) {
+        while ended
+            .sessions
+            .first()
+            .is_some_and(|(since, _)| *since <= expired)
+        {
             ended.sessions.pop_first();
         }
         ended.sessions.insert((session.since, session.id.clone()));
@@ -205,7 +205,9 @@ impl EndedSessions {
     fn contains(&self, session: &Session) -> bool {
         let ended = self.lock();
         ended.floor.is_some_and(|floor| session.since <= floor)
-            || ended.sessions.contains(&(session.since, session.id.clone()))
+            || ended
+                .sessions
+                .contains(&(session.since, session.id.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Ended> {
