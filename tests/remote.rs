@@ -13,8 +13,8 @@ use std::time::Duration;
 use process::{Process, Socket, remote, serving};
 use stateway_client::v1;
 use stateway_client::v1::provider_health::Status as Serving;
+use stateway_provider_api::Capabilities;
 use stateway_provider_api::table::MEMORY;
-use stateway_provider_api::{Capabilities, Table};
 use stateway_wire::v1 as wire;
 use stateway_wire::v1::watch_executions_response::Item;
 use tonic::Code;
@@ -25,9 +25,11 @@ use crate::support::{Running, TestGateway, Watching, reason_of};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn provider(gateway: &Running) -> v1::Provider {
-    let request = v1::GetProviderRequest {
-        name: "providers/far".into(),
-    };
+    provider_named(gateway, "providers/far").await
+}
+
+async fn provider_named(gateway: &Running, name: &str) -> v1::Provider {
+    let request = v1::GetProviderRequest { name: name.into() };
     let answer = gateway.providers().await.get_provider(request).await;
     answer.expect("the provider is configured").into_inner()
 }
@@ -85,6 +87,7 @@ async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes(
     let socket = Socket::new();
     let gateway = TestGateway::new()
         .with("far", "remote", remote(&socket))
+        .with_memory("near", &crate::support::clock())
         .start()
         .await;
     let absent = once(&gateway, |one| {
@@ -108,8 +111,9 @@ async fn a_gateway_starts_before_its_provider_and_serves_it_as_soon_as_it_comes(
     let _process = Process::start(&socket);
     let present = serves(&gateway).await;
     assert_eq!(present.title, "In-memory reference");
-    let table = Table::parse(MEMORY).unwrap();
-    assert_eq!(present.table.len(), table.rows().len());
+    let compiled_in = provider_named(&gateway, "providers/near").await;
+    assert_eq!(present.table, compiled_in.table);
+    assert!(!present.table.is_empty());
     let started = start(&gateway).await;
     assert_eq!(started.native_state, "ACTIVE");
     let explain = v1::ExplainExecutionRequest {

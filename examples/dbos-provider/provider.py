@@ -10,6 +10,7 @@ import hashlib
 import json
 import pathlib
 import sys
+import threading
 import time
 from datetime import datetime, timezone
 
@@ -34,6 +35,8 @@ class Dbos(Provider):
     def __init__(self, url, workflows, queue="stateway"):
         self.workflows, self.queue = frozenset(workflows), queue
         self.database = sa.create_engine(url)
+        # Requests of one id start one after the other, so that the second one sees what the first one started.
+        self.starting = [threading.Lock() for _ in range(64)]
         # SQLite has no schemas; DBOS puts its tables into one on PostgreSQL.
         self.schema = "" if self.database.dialect.name == "sqlite" else "dbos."
         # The provider starts, and stays up, while the database cannot be reached.
@@ -60,6 +63,10 @@ class Dbos(Provider):
         body = [request.definition, request.execution_id, input, dict(request.labels), dict(request.options)]
         body.append(request.delay.ToJsonString())
         digest = digest_of(body)
+        with self.starting[hash(request.request_id) % len(self.starting)]:
+            return self.start_once(request, input, digest)
+
+    def start_once(self, request, input, digest):
         id = self.started_by(request.request_id) or request.execution_id or f"stateway-{request.request_id}"
         attributes = {"request": request.request_id, "digest": digest, "labels": dict(request.labels)}
         options = {

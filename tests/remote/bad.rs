@@ -23,6 +23,8 @@ pub(super) struct Script {
     pub(super) observation: v1::Observation,
     /// Sent by every watch, one after the other; then the stream is silent.
     pub(super) watch: Vec<Item>,
+    /// The pause before each of these items but the first.
+    pub(super) watch_pause: Duration,
     /// The watch repeats its items without end.
     pub(super) floods: bool,
     /// The answer to lists; none for a page with one row more than asked for.
@@ -65,6 +67,19 @@ pub(super) fn description() -> v1::DescribeResponse {
     }
 }
 
+/// An observation of execution `a` in this state, with this version.
+pub(super) fn versioned(state: &str, version: u64) -> v1::Observation {
+    let mut seen = observation("a");
+    seen.version = Some(v1::Version {
+        parts: vec![version],
+    });
+    seen.native_state = Some(v1::NativeState {
+        state: state.into(),
+        ..v1::NativeState::default()
+    });
+    seen
+}
+
 /// An observation that is right.
 pub(super) fn observation(id: &str) -> v1::Observation {
     v1::Observation {
@@ -83,6 +98,7 @@ impl Bad {
             description: description(),
             observation: observation("a"),
             watch: vec![Item::InSync(v1::InSync {})],
+            watch_pause: Duration::ZERO,
             floods: false,
             list: None,
             counts: v1::CountExecutionsResponse::default(),
@@ -246,7 +262,14 @@ impl Provider for Bad {
             .answer("watch_executions", |script| script)?
             .into_inner();
         let message = |item| Ok(v1::WatchExecutionsResponse { item: Some(item) });
-        let items = stream::iter(script.watch.clone()).map(message);
+        let pause = script.watch_pause;
+        let items = stream::iter(script.watch.clone().into_iter().enumerate());
+        let items = items.then(move |(number, item)| async move {
+            if number > 0 {
+                tokio::time::sleep(pause).await;
+            }
+            message(item)
+        });
         let stream = if script.floods {
             stream::iter(script.watch.into_iter().cycle())
                 .map(message)

@@ -8,7 +8,7 @@ use stateway_wire::v1 as wire;
 use stateway_wire::v1::watch_executions_response::Item;
 use tonic::Code;
 
-use super::bad::{Bad, observation};
+use super::bad::{Bad, observation, versioned};
 use super::process::{Socket, remote, remote_with_flood_limit, serving};
 use super::{get, health, once, provider, serves};
 use crate::support::{Running, TestGateway, Watching, reason_of};
@@ -154,6 +154,64 @@ async fn a_stream_that_stalls_is_opened_again() {
     let (_, _, state) = watching.change().await;
     assert_eq!(state, "DONE");
     shows(&gateway, "PROVIDER_STALLED").await;
+}
+
+/// A watch that reports one execution and then is silent.
+fn watch_of(seen: wire::Observation) -> Vec<Item> {
+    vec![Item::Seen(seen), Item::InSync(wire::InSync {})]
+}
+
+#[tokio::test]
+async fn a_restarted_provider_may_report_lower_versions() {
+    let (socket, bad) = (Socket::new(), Bad::new());
+    bad.change(|script| script.watch = watch_of(versioned("ACTIVE", 5)));
+    let first = serving(&socket.path(), bad.routes());
+    let gateway = gateway(&socket).await;
+    serves(&gateway).await;
+    let mut watching = Watching::on(&gateway, "providers/far").await;
+    assert_eq!(watching.change().await.2, "ACTIVE");
+    drop(first);
+    bad.change(|script| {
+        script.description.instance_id = "two".into();
+        script.watch = watch_of(versioned("DONE", 1));
+    });
+    let _second = serving(&socket.path(), bad.routes());
+    assert_eq!(watching.change().await.2, "DONE");
+    let shown = serves(&gateway).await;
+    assert!(!health(&shown).detail.contains("PROVIDER_VERSION_DECREASED"));
+}
+
+#[tokio::test]
+async fn versions_that_decrease_without_a_restart_are_ignored_and_shown() {
+    let (socket, bad) = (Socket::new(), Bad::new());
+    bad.change(|script| script.watch = watch_of(versioned("ACTIVE", 5)));
+    let _serving = serving(&socket.path(), bad.routes());
+    let gateway = gateway(&socket).await;
+    serves(&gateway).await;
+    let mut watching = Watching::on(&gateway, "providers/far").await;
+    assert_eq!(watching.change().await.2, "ACTIVE");
+    // The silent stream stalls and is opened again.
+    bad.change(|script| script.watch = watch_of(versioned("STUCK", 4)));
+    shows(&gateway, "PROVIDER_VERSION_DECREASED").await;
+    bad.change(|script| script.watch = watch_of(versioned("DONE", 6)));
+    // Version 4 was not shown.
+    assert_eq!(watching.change().await.2, "DONE");
+}
+
+#[tokio::test]
+async fn a_short_timeout_of_the_gateway_does_not_shorten_the_pauses_of_the_present_set() {
+    let (socket, bad) = (Socket::new(), Bad::new());
+    bad.change(|script| {
+        script.watch = watch_of(observation("a"));
+        script.watch_pause = Duration::from_millis(400);
+    });
+    let _serving = serving(&socket.path(), bad.routes());
+    let mut gateway = TestGateway::new();
+    gateway.settings.default_upstream.timeout = Duration::from_millis(200);
+    let gateway = gateway.with("far", "remote", remote(&socket)).start().await;
+    serves(&gateway).await;
+    let mut watching = Watching::on(&gateway, "providers/far").await;
+    assert_eq!(watching.change().await.1, "a");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

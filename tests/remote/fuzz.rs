@@ -384,19 +384,41 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
     let mut gateway = TestGateway::new();
     // Random errors are often outages. An open breaker would keep most calls from the provider.
     gateway.settings.default_upstream.breaker_failures = u32::MAX;
+    // The executions of a provider without watches are polled: lists and ObserveExecutions.
+    let (polled_socket, polled) = (Socket::new(), Bad::new());
+    polled.change(|script| script.description.capabilities = vec!["list".to_owned()]);
+    let _polled_process = serving(&polled_socket.path(), polled.routes());
     let gateway = gateway
         .with("far", "remote", remote(&socket))
+        .with("polled", "remote", remote(&polled_socket))
         .with_memory("good", &crate::support::clock())
         .start()
         .await;
     let mut dice = Dice(seed());
     let (end, mut rounds) = (Instant::now() + budget(), 0_u64);
-    let mut watching = None;
+    let (mut watching, mut polling) = (None, None);
     while Instant::now() < end || rounds < LEAST_ROUNDS {
         rounds += 1;
         let (described, seen) = (garbled(&mut dice), random(&mut dice));
         let items = some(&mut dice, 6, item);
         let dice = &mut dice;
+        polled.change(|script| {
+            script.observation = random(dice);
+            script.list = Some(v1::ListExecutionsResponse {
+                observations: some(dice, 4, random),
+                next_cursor: String::new(),
+            });
+            script.failure = (dice.roll(8) == 0).then(|| failure(dice));
+        });
+        if rounds % 4 == 0 {
+            let request = api::WatchExecutionsRequest {
+                names: vec!["providers/polled/executions/a".into()],
+                ..api::WatchExecutionsRequest::default()
+            };
+            let opened = Watching::open(&gateway, request);
+            let opened = tokio::time::timeout(PATIENCE, opened).await;
+            polling = opened.expect("every call ends").ok();
+        }
         let list = v1::ListExecutionsResponse {
             observations: some(dice, 4, random),
             next_cursor: cursor(dice),
@@ -435,9 +457,11 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
         let good = tokio::time::timeout(PATIENCE, good).await.expect("in time");
         assert_eq!(good.unwrap_err().code(), Code::NotFound);
     }
-    drop(watching);
+    drop((watching, polling));
     assert_eq!(panics.load(Ordering::Relaxed), 0);
-    let called = bad.called();
+    let mut called = bad.called();
+    let observed = polled.called().remove("observe_executions");
+    called.insert("observe_executions", observed.unwrap_or_default());
     println!(
         "{rounds} rounds with seed {}; calls that arrived: {called:?}",
         seed()
@@ -453,11 +477,12 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
 }
 
 /// Every method whose answers are random.
-const METHODS: [&str; 19] = [
+const METHODS: [&str; 20] = [
     "describe",
     "check_health",
     "start_execution",
     "get_execution",
+    "observe_executions",
     "list_executions",
     "count_executions",
     "list_events",

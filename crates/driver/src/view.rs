@@ -121,7 +121,7 @@ pub enum QueueCause {
     Next,
 }
 
-/// Why an execution is held.
+/// Why an execution is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseKind {

@@ -16,12 +16,13 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use stateway_model::{Execution, ProviderId, SubState};
 use stateway_provider_api::{
-    Capabilities, Description, Explanation, Mapper, Observation, Provider, Registry, classify,
+    Capabilities, Description, Error, Explanation, Mapper, Observation, Provider, Registry,
+    classify,
 };
 
 use tokio::sync::Notify;
@@ -33,7 +34,7 @@ pub(crate) use health::{EngineHealth, Prober, Report, Serving};
 pub(crate) use topic::{Directory, Topic, named};
 
 use crate::settings::{Settings, UpstreamSettings};
-use crate::watch::Sighting;
+use crate::watch::{Asked, Sighting};
 use breakers::Breakers;
 use meter::Meter;
 use slots::Slots;
@@ -93,6 +94,24 @@ impl Upstream {
             version: observation.version,
             execution: self.execution(observation),
         }
+    }
+
+    /// The beginning of a call whose answer watches take in.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            at: Instant::now(),
+            restart_count: self.restart_count(),
+        }
+    }
+
+    /// How often the provider was found to run in another process than before.
+    pub(crate) fn restart_count(&self) -> u64 {
+        self.provider.restart_count()
+    }
+
+    /// Lets the provider show in its health that it broke the contract.
+    pub(crate) fn note_violation(&self, violation: &Error) {
+        self.provider.note_violation(violation);
     }
 
     /// The observation as clients see it.

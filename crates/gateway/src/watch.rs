@@ -18,5 +18,5 @@ mod wait;
 pub(crate) use hub::Hub;
 pub(crate) use pace::Pace;
 pub(crate) use poll::pause_after;
-pub(crate) use present::Sighting;
+pub(crate) use present::{Asked, Sighting};
 pub(crate) use reader::{Reader, Target, WatchRequest, draining, not_in_time};

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use stateway_hosted::Plans;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::invocation::{Handler, respond};
 use crate::manifest::manifest;
@@ -22,6 +24,10 @@ use crate::protocol::VERSIONS;
 
 /// The longest request that is read: an object with all its values, as Restate sends it eagerly.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
+/// How many requests are read and answered at a time; others wait.
+const MOST_REQUESTS: usize = 64;
+/// How long the body of a request may take.
+const LONGEST_READ: Duration = Duration::from_secs(30);
 /// The forms of the manifest that this host can write.
 const DISCOVERY: std::ops::RangeInclusive<u32> = 2..=4;
 const DISCOVERY_TYPE: &str = "application/vnd.restate.endpointmanifest.v";
@@ -33,6 +39,12 @@ const INVOCATION_TYPE: &str = "application/vnd.restate.invocation.v";
 pub struct ListenError {
     address: SocketAddr,
     source: std::io::Error,
+}
+
+/// What all requests share.
+struct Shared {
+    plans: Plans,
+    turns: Semaphore,
 }
 
 /// An endpoint that listens and does not answer yet.
@@ -73,8 +85,11 @@ impl Endpoint {
                 tracing::debug!("TCP_NODELAY cannot be set: {error}");
             }
         });
-        let plans = Arc::new(Plans::default());
-        let router = Router::new().fallback(route).with_state(plans);
+        let shared = Arc::new(Shared {
+            plans: Plans::default(),
+            turns: Semaphore::new(MOST_REQUESTS),
+        });
+        let router = Router::new().fallback(route).with_state(shared);
         axum::serve(listener, router)
             .with_graceful_shutdown(stop)
             .await
@@ -82,7 +97,7 @@ impl Endpoint {
 }
 
 /// `…/discover` and `…/invoke/{service}/{handler}`, under any path.
-async fn route(State(plans): State<Arc<Plans>>, request: Request<Body>) -> Response {
+async fn route(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Response {
     let path = request.uri().path().to_owned();
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
     match (request.method(), &parts[..]) {
@@ -90,7 +105,7 @@ async fn route(State(plans): State<Arc<Plans>>, request: Request<Body>) -> Respo
         (&Method::GET, [.., "health"]) => StatusCode::OK.into_response(),
         (&Method::POST, [.., "invoke", service, handler]) => {
             match Handler::find(service, handler) {
-                Some(handler) => invoke(handler, request, &plans).await,
+                Some(handler) => invoke(handler, request, &shared).await,
                 None => StatusCode::NOT_FOUND.into_response(),
             }
         }
@@ -114,7 +129,7 @@ fn discover(headers: &HeaderMap) -> Response {
     (server(), [(CONTENT_TYPE, content_type)], body).into_response()
 }
 
-async fn invoke(handler: Handler, request: Request<Body>, plans: &Plans) -> Response {
+async fn invoke(handler: Handler, request: Request<Body>, shared: &Shared) -> Response {
     let content_type = request.headers().get(CONTENT_TYPE).cloned();
     let version = content_type.as_ref().and_then(|value| {
         let version = value.to_str().ok()?.strip_prefix(INVOCATION_TYPE)?;
@@ -124,14 +139,20 @@ async fn invoke(handler: Handler, request: Request<Body>, plans: &Plans) -> Resp
     let Some(content_type) = content_type else {
         return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
     };
-    let body = match to_bytes(request.into_body(), MAX_REQUEST_BYTES).await {
-        Ok(body) => body,
-        Err(error) => {
+    // Bodies are large, so their number is bounded, and so is the time that one may take.
+    let Ok(_turn) = shared.turns.acquire().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    let body = to_bytes(request.into_body(), MAX_REQUEST_BYTES);
+    let body = match tokio::time::timeout(LONGEST_READ, body).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => {
             tracing::warn!("an invocation cannot be read: {error}");
             return StatusCode::BAD_REQUEST.into_response();
         }
+        Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
     };
-    let answer = respond(handler, body, Timestamp::now(), plans);
+    let answer = respond(handler, body, Timestamp::now(), &shared.plans);
     (server(), [(CONTENT_TYPE, content_type)], answer).into_response()
 }
 

@@ -145,13 +145,13 @@ impl Invocation {
                 let fired = self.fired().unwrap_or(now);
                 let millis = fired.as_millisecond();
                 let fired = Timestamp::from_millisecond(millis).unwrap_or(fired);
+                // Of an execution that was purged, nothing is to be written.
+                let exists = !matches!(self.value(object::STATE), Ok(None));
                 let mark = SetState::new(ALARM_TIME, millis.to_string().into_bytes());
+                let mark = exists.then(|| Frame::of(SET_STATE, &mark));
                 let request = serde_json::to_vec(&object::alarm(armed, fired));
                 let request = request.map_err(|_| "an alarm cannot be written")?;
-                (
-                    object::handle(&self.key, &request, &mut read, plans),
-                    Some(Frame::of(SET_STATE, &mark)),
-                )
+                (object::handle(&self.key, &request, &mut read, plans), mark)
             }
         };
         Ok(match decided {
@@ -185,6 +185,16 @@ impl Invocation {
         }
     }
 
+    /// A completion id that no stored command has. Hosts request different values, because one may have the
+    /// definition in memory and another not, so ids are not counted from the requests alone.
+    fn next_completion(&self) -> u32 {
+        let calls = self.stored.iter().filter(|frame| frame.ty == ONE_WAY_CALL);
+        let calls = calls.filter_map(|frame| OneWayCall::decode(frame.body.clone()).ok());
+        let calls = calls.map(|call| call.invocation_id_notification_idx);
+        let requests = self.requests().map(|request| request.result_completion_id);
+        1 + calls.chain(requests).max().unwrap_or_default()
+    }
+
     /// The commands of the journal that request values.
     fn requests(&self) -> impl Iterator<Item = GetLazyState> {
         let requests = self
@@ -205,7 +215,7 @@ impl Invocation {
     fn suspend(&self, key: &str) -> Vec<Frame> {
         let mut answer = Vec::new();
         let id = self.requested(key).unwrap_or_else(|| {
-            let id = 1 + u32::try_from(self.requests().count()).unwrap_or(u32::MAX - 1);
+            let id = self.next_completion();
             let request = GetLazyState {
                 key: Bytes::copy_from_slice(key.as_bytes()),
                 result_completion_id: id,
@@ -222,8 +232,6 @@ impl Invocation {
 
     /// The commands that Restate does not have yet, or the refusal of a journal that does not fit.
     fn commands(&self, turn: Turn, mark: Option<Frame>) -> Vec<Frame> {
-        let requests = self.stored.iter().filter(|it| it.ty == GET_LAZY_STATE);
-        let next_completion = 1 + u32::try_from(requests.count()).unwrap_or(u32::MAX - 1);
         let mut commands: Vec<Frame> = mark.into_iter().collect();
         commands.extend(turn.writes.into_iter().map(|write| match write {
             Write::Set { key, value } => Frame::of(SET_STATE, &SetState::new(&key, value)),
@@ -237,7 +245,7 @@ impl Invocation {
                 parameter: millis.to_string().into(),
                 invoke_time: u64::try_from(millis).unwrap_or_default(),
                 key: self.key.clone(),
-                invocation_id_notification_idx: next_completion,
+                invocation_id_notification_idx: self.next_completion(),
             };
             commands.push(Frame::of(ONE_WAY_CALL, &call));
         }
@@ -275,7 +283,15 @@ fn is_same(stored: &Frame, computed: &Frame) -> bool {
             decode(stored) == decode(computed)
         }
         ONE_WAY_CALL => {
-            let decode = |frame: &Frame| OneWayCall::decode(frame.body.clone()).ok();
+            let decode = |frame: &Frame| {
+                // The id is free to choose and may differ.
+                let call = OneWayCall::decode(frame.body.clone()).ok()?;
+                let invocation_id_notification_idx = 0;
+                Some(OneWayCall {
+                    invocation_id_notification_idx,
+                    ..call
+                })
+            };
             decode(stored) == decode(computed)
         }
         _ => true,

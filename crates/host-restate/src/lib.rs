@@ -27,9 +27,10 @@
 //! # Running a handler again
 //!
 //! Restate runs an invocation again when a connection or a process ends, with the commands that it has
-//! stored. The commands depend on stored values and input alone. The one exception is the time at which an
-//! alarm fires: it is the first command of the invocation (the key `a`), and is read from there when the
-//! invocation runs again. Commands that Restate has are compared with those that are computed; a
+//! stored. The writes depend on stored values and input alone. The one exception is the time at which an
+//! alarm fires: it is the first write of the invocation (the key `a`), and is read from there when the
+//! invocation runs again. Which values are requested also depends on the definitions that a host has in memory,
+//! so requests are not compared. Commands that Restate has are compared with those that are computed; a
 //! difference is answered with Restate's own code for it (570) and changes nothing.
 
 mod endpoint;

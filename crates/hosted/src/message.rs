@@ -1,7 +1,6 @@
 //! Requests to the objects, their answers, and the stored view.
 //!
-//! Everything is JSON with a version. A host refuses a version that it does not know, so that a gateway
-//! and a host of different builds never misread each other.
+//! Everything is JSON. Requests have a version, and a host refuses a version that it does not know.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +147,9 @@ pub struct Claim {
     /// Whether the answer also has the tasks that the worker has already: it may have lost them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
+    /// Tasks of the worker that are not to be sent again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub has: Vec<HandOut>,
 }
 
 impl Claim {

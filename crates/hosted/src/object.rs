@@ -6,6 +6,7 @@
 mod kept;
 mod turn;
 
+use jiff::SignedDuration;
 use stateway_machine::MAX_COMMAND_BYTES;
 use stateway_model::ErrorKind;
 
@@ -30,8 +31,14 @@ pub const EVENTS: &str = "e/";
 /// The longest value that is written. Restate refuses messages of 32 MiB for ever, so a value stays well
 /// below that.
 pub const MAX_VALUE_BYTES: usize = 12 * 1024 * 1024;
+/// The most bytes of inputs in one answer to a claim; further tasks stay open for the next claim. Together
+/// with the view, an answer stays below the limit of Restate as well.
+pub const MAX_CLAIM_BYTES: usize = 8 * 1024 * 1024;
 /// The longest request: a command, its labels and a definition.
 pub const MAX_REQUEST_BYTES: usize = MAX_COMMAND_BYTES + 1024 * 1024;
+
+/// An alarm that is refused comes again after this long.
+const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The key of the events of one command, by the sequence of the first one. Keys sort like their events.
 #[must_use]
@@ -113,7 +120,7 @@ pub fn handle(
             Ok((kept, snapshot)) => {
                 let plan = match kept.plan(snapshot, plans, read)? {
                     Ok(plan) => plan,
-                    Err(why) => return Ok(refused(damaged(&why))),
+                    Err(why) => return Ok(not_done(&request, damaged(&why))),
                 };
                 Execution::load(kept, plan, snapshot)
                     .map_err(|why| damaged(&why))
@@ -124,7 +131,22 @@ pub fn handle(
             }
         },
     };
-    Ok(turn.unwrap_or_else(refused))
+    Ok(turn.unwrap_or_else(|refusal| not_done(&request, refusal)))
+}
+
+/// The turn of a request that is refused. An alarm fires once, so an alarm that is refused asks for another
+/// one: otherwise no timer of the execution would ever fire again.
+fn not_done(request: &ObjectRequest, refusal: Refusal) -> Turn {
+    let is_lost = refusal.kind == ErrorKind::NotFound.as_str();
+    let is_alarm = matches!(request.work, Work::Alarm { .. });
+    Turn {
+        alarm: if is_alarm && !is_lost {
+            request.at.checked_add(ALARM_AGAIN).ok()
+        } else {
+            None
+        },
+        ..refused(refusal)
+    }
 }
 
 fn decode(request: &[u8]) -> Result<ObjectRequest, Refusal> {

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use stateway_driver::{PauseKind, QueueCause, View as Seen};
 use stateway_machine::{Data, ExecutionState, StepState};
-use stateway_model::{Blocker, ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind};
+use stateway_model::{
+    Blocker, ExecutionError, ExecutionId, Payload, Reason, Step, SubState, Wait, WaitKind,
+};
 use stateway_provider_api::{
     NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation,
     Version, View,
@@ -48,6 +50,15 @@ pub fn observation(seen: &Seen, view: View) -> Observation {
         shown.input = payload(&seen.input);
         shown.output = seen.output.as_ref().and_then(payload);
     }
+    shown
+}
+
+/// An execution of which the stored view cannot be read.
+pub(crate) fn unreadable(id: ExecutionId, why: &str) -> Observation {
+    let state = NativeState::new(ExecutionState::Running.as_str());
+    let mut shown = Observation::new(id, state);
+    shown.reported = Some((SubState::Error, Some(Reason::Stuck)));
+    shown.last_error = Some(ExecutionError::message(why));
     shown
 }
 

@@ -121,7 +121,7 @@ impl<P: HostPort> HostedProvider<P> {
         let found = self.host.port.values(call, verb, object, VIEW).await?;
         found
             .into_iter()
-            .map(|found| Ok((found.object, stored(verb, &found.value)?)))
+            .map(|found| Ok((found.object.clone(), stored(verb, &found)?)))
             .collect()
     }
 
@@ -236,21 +236,14 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             return Ok(ListPage::default());
         }
         let found = self.host.port.views(call, Verb::List, &query).await?;
-        let is_full = found.len() >= limit;
-        let mut seen = Vec::with_capacity(found.len());
-        for found in found {
-            seen.push(stored(Verb::List, &found.value)?);
-        }
-        let last = seen.last().filter(|_| is_full).map(|last| ListPosition {
-            created: last.n,
-            id: last.view.id.to_string(),
+        let last = found.last().filter(|_| found.len() >= limit);
+        let next = last.map(|last| {
+            let (created, id) = place(Verb::List, last)?;
+            Ok(cursor::write(LIST, &ListPosition { created, id }))
         });
-        let shown = seen.iter();
         Ok(ListPage {
-            observations: shown
-                .map(|seen| observation(&seen.view, View::Basic))
-                .collect(),
-            next: last.map(|last| cursor::write(LIST, &last)),
+            observations: found.iter().filter_map(shown).collect(),
+            next: next.transpose()?,
         })
     }
 
@@ -360,8 +353,40 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 }
 
-fn stored(verb: Verb, value: &[u8]) -> Result<StoredView> {
-    serde_json::from_slice(value).map_err(|error| unreadable(verb, &error))
+/// A stored view as a row of a list. One view that cannot be read does not hide the others.
+fn shown(found: &StoredValue) -> Option<Observation> {
+    match stored(Verb::List, found) {
+        Ok(seen) => Some(observation(&seen.view, View::Basic)),
+        Err(error) => {
+            let id = ExecutionId::new(&found.object).ok()?;
+            Some(observation::unreadable(id, &error.message))
+        }
+    }
+}
+
+/// A stored view. The engine's tables can be written by others, so its id is checked.
+fn stored(verb: Verb, found: &StoredValue) -> Result<StoredView> {
+    let seen: StoredView =
+        serde_json::from_slice(&found.value).map_err(|error| unreadable(verb, &error))?;
+    if *seen.view.id != *found.object || ExecutionId::new(&found.object).is_err() {
+        let message = format!(
+            "the object `{}` stores the view of `{}`",
+            found.object, seen.view.id
+        );
+        return Err(Error::new(ErrorKind::Malformed, verb, message));
+    }
+    Ok(seen)
+}
+
+/// The place of a stored view in lists, also of one that cannot be read otherwise.
+fn place(verb: Verb, found: &StoredValue) -> Result<(i64, String)> {
+    #[derive(Deserialize)]
+    struct Place {
+        n: i64,
+    }
+    let place: Place =
+        serde_json::from_slice(&found.value).map_err(|error| unreadable(verb, &error))?;
+    Ok((place.n, found.object.clone()))
 }
 
 fn unreadable(verb: Verb, error: &serde_json::Error) -> Error {

@@ -12,7 +12,7 @@ use serde_json::json;
 use stateway_hosted::message::{
     Claim, Done, HandOut, ObjectAnswer, ObjectRequest, StartWork, VERSION, Work,
 };
-use stateway_hosted::object::{EVENTS, OUTPUT, VIEW};
+use stateway_hosted::object::{EVENTS, MAX_CLAIM_BYTES, OUTPUT, STATE, VIEW};
 use stateway_machine::{Data, ExecutionState, Failure, Verb};
 use stateway_model::ErrorCategory;
 
@@ -283,4 +283,71 @@ fn a_purge_removes_only_what_has_finished() {
     ));
     done(send(&lab, "p", None, Work::Purge, None));
     assert!(lab.stored(ID).is_empty());
+}
+
+#[test]
+fn timers_fire_again_after_an_alarm_was_refused() {
+    let lab = Lab::default();
+    done(send(&lab, "r1", Some("b1"), start(WAIT), None));
+    let good = lab.replace(ID, STATE, b"{\"v\":9}\n".to_vec());
+    lab.pass(6 * SECOND);
+    // Restate has consumed the alarm. Another one is armed, and it finds a host that can read the state.
+    assert_eq!(lab.alarms(), [lab.now() + 59 * SECOND]);
+    lab.replace(ID, STATE, good);
+    lab.pass(60 * SECOND);
+    assert_eq!(lab.view(ID).view.state, ExecutionState::AwaitingSignal);
+}
+
+#[test]
+fn a_command_arms_an_alarm_when_the_armed_one_never_came() {
+    let lab = Lab::default();
+    done(send(&lab, "r1", Some("b1"), start(WAIT), None));
+    lab.lose_alarms();
+    lab.pass(6 * SECOND);
+    done(send(&lab, "c", None, Work::Claim, claim("w")));
+    assert_eq!(lab.alarms().len(), 1);
+    lab.pass(SECOND);
+    assert_eq!(lab.view(ID).view.state, ExecutionState::AwaitingSignal);
+}
+
+#[test]
+fn an_answer_has_inputs_up_to_a_limit_and_the_next_one_the_rest() {
+    let lab = Lab::default();
+    let steps: Vec<_> = (0..20)
+        .map(|step| format!("  - {{name: s{step}, agent: packer, timeout: 1m}}"))
+        .collect();
+    let source = format!("name: test\nsteps:\n{}", steps.join("\n"));
+    let Work::Start(mut work) = start(&source) else {
+        unreachable!()
+    };
+    work.input = Data::new(json!("x".repeat(1024 * 1024)));
+    done(send(&lab, "r1", Some("b1"), Work::Start(work), None));
+    let wide = |again, has| {
+        let one = claim("w").unwrap();
+        Some(Claim {
+            most: 64,
+            again,
+            has,
+            ..one
+        })
+    };
+    let mut claimed = Vec::new();
+    while claimed.len() < 20 {
+        let answer = done(send(&lab, "c", None, Work::Claim, wide(false, Vec::new())));
+        let bytes: usize = answer
+            .claimed
+            .iter()
+            .map(|task| serde_json::to_vec(&*task.input).unwrap().len())
+            .sum();
+        assert!(0 < bytes && bytes <= MAX_CLAIM_BYTES, "{bytes}");
+        claimed.extend(answer.claimed);
+    }
+    // A worker that lost its tasks gets all of them, in parts as well.
+    let mut has = Vec::new();
+    while has.len() < 20 {
+        let answer = done(send(&lab, "c", None, Work::Claim, wide(true, has.clone())));
+        assert!(!answer.claimed.is_empty() && answer.claimed.len() < 10);
+        let sent = answer.claimed.iter();
+        has.extend(sent.filter_map(|task| task.open.hand_out()));
+    }
 }

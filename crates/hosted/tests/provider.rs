@@ -277,3 +277,112 @@ async fn starts_are_idempotent_and_lists_show_the_newest_first() {
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
 }
+
+/// Waits, with a clock that does not stand still, until something is true.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..600 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not within 30 s: {what}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_fails_is_not_made_again_at_once() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    start(&provider, "r1").await;
+    lab.fail(true);
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let failed = lab.fail(false);
+    // 100 ms, 200 ms and so on up to 5 s; a claim without a pause would fail thousands of times.
+    assert!((5..20).contains(&failed), "{failed} claims");
+    assert_eq!(&*worker.task().await.step, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_without_workers_remembers_no_tasks_and_shows_those_that_wait() {
+    let lab = Lab::default();
+    let (starter, other) = (provider(&lab), provider(&lab));
+    apply(&starter, CHAIN).await;
+    for request in ["r1", "r2", "r3"] {
+        start(&starter, request).await;
+    }
+    let waiting = async |provider: &HostedProvider<Lab>| {
+        let queue = provider.queue(&call()).await.unwrap();
+        queue.tasks.iter().map(|line| line.count).sum::<usize>()
+    };
+    assert_eq!(waiting(&starter).await, 3);
+    // The workers are at another gateway.
+    let mut worker = Worker::connect(&other, "w1", 3).await;
+    for _ in 0..3 {
+        worker.task().await;
+    }
+    assert_eq!(waiting(&starter).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_longest_is_handed_out_first() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let mut started = Vec::new();
+    for request in ["z", "m", "a"] {
+        started.push(start(&provider, request).await.id);
+        lab.pass(SignedDuration::from_secs(1));
+    }
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let first = worker.task().await;
+    assert_eq!(first.execution, started[0]);
+}
+
+#[tokio::test]
+async fn a_view_that_cannot_be_read_does_not_hide_the_others() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let broken = start(&provider, "r1").await.id;
+    lab.pass(SignedDuration::from_secs(1));
+    let good = start(&provider, "r2").await.id;
+    let value = br#"{"n":1800000000000,"o":1,"of":"a later version"}"#;
+    lab.replace(broken.as_str(), "v", value.to_vec());
+    let request = ListRequest {
+        hints: Hints::none(),
+        page_size: 10,
+        cursor: None,
+    };
+    let page = provider.list(&call(), request).await.unwrap();
+    let shown: Vec<_> = page
+        .observations
+        .iter()
+        .map(|seen| (seen.id.clone(), seen.reported.map(|it| it.0)))
+        .collect();
+    assert_eq!(shown[0].0, good);
+    assert_eq!(shown[1], (broken, Some(SubState::Error)));
+    // Its task cannot be handed out; the task of the other one is.
+    let mut worker = Worker::connect(&provider, "w1", 2).await;
+    assert_eq!(worker.task().await.execution, good);
+}
+
+#[tokio::test]
+async fn refusals_that_a_worker_does_not_read_are_bounded() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let mut taken = 0;
+    while poll_fn(|context| std::task::Poll::Ready(worker.0.poll_ready(context).is_ready())).await {
+        worker.0.settle("no token".to_owned(), completed("1"), None);
+        taken += 1;
+        assert!(taken <= 1_000, "refusals pile up");
+    }
+    // The worker reads, and is listened to again.
+    worker.message().await;
+    until("ready", async || {
+        poll_fn(|context| std::task::Poll::Ready(worker.0.poll_ready(context).is_ready())).await
+    })
+    .await;
+}

@@ -18,7 +18,7 @@ use crate::adapter::lock;
 use crate::filter::Hints;
 use crate::{
     ApplyDefinitionRequest, Approvals, Call, CancelRequest, Capabilities, Count, DefinitionProblem,
-    DefinitionsPage, DefinitionsRequest, Description, EventLog, Health, HistoryPage,
+    DefinitionsPage, DefinitionsRequest, Description, Error, EventLog, Health, HistoryPage,
     HistoryRequest, ListPage, ListRequest, NativeDefinition, Observation, PauseRequest,
     PortableDefinitions, Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartRequest, Store, Triggers, Verb, View, WatchScope,
@@ -133,6 +133,14 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
 
     async fn reconnected(&self) {
         self.provider.reconnected().await;
+    }
+
+    fn restart_count(&self) -> u64 {
+        self.provider.restart_count()
+    }
+
+    fn note_violation(&self, violation: &Error) {
+        self.provider.note_violation(violation);
     }
 
     async fn list(&self, call: &Call, mut request: ListRequest) -> Result<ListPage> {

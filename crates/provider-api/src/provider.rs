@@ -131,6 +131,21 @@ pub trait Provider: Send + Sync + 'static {
         std::future::pending::<()>().await;
     }
 
+    /// How often the provider was found to run in another process than before. For adapters of providers in
+    /// other processes; the default is always 0.
+    ///
+    /// - Versions are compared only between observations of one process: a watch of the next one may begin
+    ///   with lower versions.
+    fn restart_count(&self) -> u64 {
+        0
+    }
+
+    /// Takes note that the provider broke a rule of the contract that only the gateway can check. For
+    /// adapters of providers in other processes, which show it in their health; the default ignores it.
+    fn note_violation(&self, violation: &Error) {
+        let _ = violation;
+    }
+
     /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].
     ///
     /// - Following `next` to its end shows every execution that existed all the while, once.

@@ -60,6 +60,8 @@ struct State {
     lost_instance: Option<String>,
     /// How many connections in a row were lost soon after they were made.
     short_lived: u32,
+    /// How often the provider reported another `instance_id` than before.
+    restart_count: u64,
 }
 
 impl State {
@@ -139,6 +141,7 @@ impl Connection {
                 connected_at: None,
                 lost_instance: None,
                 short_lived: 0,
+                restart_count: 0,
             }),
             id,
             dialer,
@@ -173,6 +176,16 @@ impl Connection {
     /// Takes note if the provider broke the contract.
     pub(crate) fn blame(&self, error: &Error) {
         self.violations.note(&self.id, error);
+    }
+
+    /// Takes note that the provider broke the contract.
+    pub(crate) fn record(&self, violation: &Error) {
+        self.violations.record(&self.id, violation);
+    }
+
+    /// How often the process of the provider was replaced by another one.
+    pub(crate) fn restart_count(&self) -> u64 {
+        lock(&self.state).restart_count
     }
 
     /// A connection whose provider has described itself and offers the verb.
@@ -347,6 +360,10 @@ impl Connection {
         let described = known.described.clone();
         let known_before = state.known.replace(known);
         let known_before = known_before.map(|before| before.described);
+        let instance_before = known_before.as_ref().map(|before| &before.instance_id);
+        if instance_before.is_some_and(|before| *before != described.instance_id) {
+            state.restart_count += 1;
+        }
         if known_before.as_ref() == Some(&described) {
             return;
         }

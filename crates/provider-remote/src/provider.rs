@@ -91,7 +91,8 @@ impl RemoteProvider {
         let answer = answer.map_err(|_| timed_out(verb))?;
         let answer = answer.map_err(|status| client.failed(&status, verb));
         // A page that is too large is asked for again with fewer rows.
-        let is_page = matches!(verb, Verb::Observe | Verb::List | Verb::History);
+        let pages = [Verb::Observe, Verb::List, Verb::History, Verb::Definitions];
+        let is_page = pages.contains(&verb);
         let answer = if is_page { answer } else { self.noted(answer) };
         answer.map(Response::into_inner)
     }
@@ -109,6 +110,22 @@ macro_rules! ask {
             client.$method(request).await
         })
     };
+}
+
+/// One page and the most rows that it may have: as many as asked for, or half of them again and again while
+/// the page is too large.
+macro_rules! ask_page {
+    ($self:ident, $call:ident, $verb:expr, $method:ident, $message:expr, $size:expr) => {{
+        let (message, mut size) = ($message, $size);
+        loop {
+            let mut message = message.clone();
+            message.page_size = request::page_size(size);
+            let page = ask!($self, $call, $verb, $method, message).await;
+            if !smaller(&page, &mut size) {
+                break ($self.noted(page)?, size);
+            }
+        }
+    }};
 }
 
 /// Whether a page was too large and can be asked for again with half of its rows.
@@ -145,6 +162,14 @@ impl Provider for RemoteProvider {
 
     async fn reconnected(&self) {
         self.connection.reconnected().await;
+    }
+
+    fn restart_count(&self) -> u64 {
+        self.connection.restart_count()
+    }
+
+    fn note_violation(&self, violation: &Error) {
+        self.connection.record(violation);
     }
 
     async fn start(&self, call: &Call, request: StartRequest) -> Result<Observation> {
@@ -200,19 +225,10 @@ impl Provider for RemoteProvider {
 
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
         let verb = Verb::List;
-        let mut size = request.page_size;
+        let size = request.page_size;
         let table = Arc::clone(&self.describe().table);
         let message = request::list(call, request, &table, self.connection.id())?;
-        let page = loop {
-            let message = v1::ListExecutionsRequest {
-                page_size: request::page_size(size),
-                ..message.clone()
-            };
-            let page = ask!(self, call, verb, list_executions, message).await;
-            if !smaller(&page, &mut size) {
-                break self.noted(page)?;
-            }
-        };
+        let (page, size) = ask_page!(self, call, verb, list_executions, message, size);
         self.noted(read(verb, convert::read_list_page(page, size)))
     }
 
@@ -227,19 +243,10 @@ impl Provider for RemoteProvider {
     async fn history(&self, call: &Call, mut request: HistoryRequest) -> Result<HistoryPage> {
         let verb = Verb::History;
         request.order.check(&self.capabilities(), verb)?;
-        let mut size = request.page_size;
+        let size = request.page_size;
         request.cursor = Some(request::cursor(verb, request.cursor)?);
         let message = convert::history_request(call, request);
-        let page = loop {
-            let message = v1::ListEventsRequest {
-                page_size: request::page_size(size),
-                ..message.clone()
-            };
-            let page = ask!(self, call, verb, list_events, message).await;
-            if !smaller(&page, &mut size) {
-                break self.noted(page)?;
-            }
-        };
+        let (page, size) = ask_page!(self, call, verb, list_events, message, size);
         self.noted(read(verb, convert::read_history_page(page, size)))
     }
 
@@ -303,14 +310,14 @@ impl Provider for RemoteProvider {
         request: DefinitionsRequest,
     ) -> Result<DefinitionsPage> {
         let verb = Verb::Definitions;
+        let size = request.page_size;
         let message = v1::ListDefinitionsRequest {
             context: Some(convert::context(call)),
-            page_size: request::page_size(request.page_size),
+            page_size: request::page_size(size),
             cursor: request::cursor(verb, request.cursor)?,
         };
-        let page = ask!(self, call, verb, list_definitions, message).await?;
-        let page = convert::read_definitions_page(page, request.page_size);
-        self.noted(read(verb, page))
+        let (page, size) = ask_page!(self, call, verb, list_definitions, message, size);
+        self.noted(read(verb, convert::read_definitions_page(page, size)))
     }
 
     async fn definition(
@@ -325,8 +332,8 @@ impl Provider for RemoteProvider {
             name: name.to_owned(),
             revision: revision.unwrap_or_default().to_owned(),
         };
-        let found = ask!(self, call, verb, get_definition, message).await?;
-        self.noted(read(verb, convert::read_definition(found)))
+        let found = ask!(self, call, verb, get_definition, message).await;
+        self.noted(read(verb, convert::read_definition(self.noted(found)?)))
     }
 
     async fn apply_definition(

@@ -32,9 +32,13 @@ struct Last {
 impl Violations {
     /// Takes note of an error, if the provider broke the contract.
     pub(crate) fn note(&self, provider: &ProviderId, error: &Error) {
-        if !is_violation(error) {
-            return;
+        if is_violation(error) {
+            self.record(provider, error);
         }
+    }
+
+    /// Takes note of a violation of the contract.
+    pub(crate) fn record(&self, provider: &ProviderId, error: &Error) {
         let message = &error.message[..error.message.floor_char_boundary(SHOWN)];
         let message = message.replace(char::is_control, " ");
         let mut last = lock(&self.0);

@@ -2,27 +2,31 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod raw;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use async_trait::async_trait;
 use h2::Reason;
-use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::filter::Hints;
-use stateway_provider_api::table::{MEMORY, compiled_in};
+use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, ListRequest, Provider, StartDefinition, StartRequest, View,
+    Call, Capabilities, DefinitionsPage, DefinitionsRequest, Description, Error, ErrorKind, Health,
+    ListRequest, NativeDefinition, Observation, Provider, Result as Answer, StartDefinition,
+    StartRequest, Verb, View,
 };
 use stateway_provider_memory::MemoryProvider;
 use stateway_provider_remote::{Config, RemoteProvider};
 use stateway_provider_server::{About, Listener, ProviderServer, serve};
 use stateway_wire::{MAX_ENTRIES, v1};
-use tokio::net::{UnixListener, UnixStream};
+
+use raw::{Reply, Replying, accept, framed, raw, serve_raw};
 
 fn far(socket: &Path) -> RemoteProvider {
     let config = Config::at(format!("unix:{}", socket.display()));
@@ -37,79 +41,15 @@ fn id(text: &str) -> ExecutionId {
     ExecutionId::new(text).unwrap()
 }
 
-/// A message as gRPC frames it.
-fn framed(message: &impl Message) -> Bytes {
-    let body = message.encode_to_vec();
-    let mut frame = vec![0];
-    frame.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
-    frame.extend(body);
-    frame.into()
-}
-
-fn description() -> v1::DescribeResponse {
-    v1::DescribeResponse {
-        name: "raw".into(),
-        min_contract_version: 1,
-        max_contract_version: 1,
-        instance_id: "one".into(),
-        state_table: MEMORY.to_owned(),
-        ..v1::DescribeResponse::default()
-    }
-}
-
-/// What a raw server does with GetExecution.
-#[derive(Clone)]
-enum OnGet {
-    Reset(Reason),
-    Answer(Bytes),
-}
-
-/// A server without a gRPC library: it describes itself, and treats GetExecution as the test wants.
-async fn raw(stream: UnixStream, on_get: OnGet) {
-    let mut connection = h2::server::handshake(stream).await.unwrap();
-    while let Some(Ok((request, mut respond))) = connection.accept().await {
-        let body = match (request.uri().path(), &on_get) {
-            ("/stateway.provider.v1.Identity/Describe", _) => framed(&description()),
-            ("/stateway.provider.v1.Provider/GetExecution", OnGet::Reset(reason)) => {
-                respond.send_reset(*reason);
-                continue;
-            }
-            ("/stateway.provider.v1.Provider/GetExecution", OnGet::Answer(body)) => body.clone(),
-            _ => framed(&v1::CheckHealthResponse::default()),
-        };
-        let head = Response::builder().header("content-type", "application/grpc");
-        let mut stream = respond
-            .send_response(head.body(()).unwrap(), false)
-            .unwrap();
-        tokio::spawn(async move {
-            let mut body = body;
-            while !body.is_empty() {
-                stream.reserve_capacity(body.len());
-                let ready = std::future::poll_fn(|context| stream.poll_capacity(context)).await;
-                let Some(Ok(ready)) = ready else { return };
-                stream
-                    .send_data(body.split_to(ready.min(body.len())), false)
-                    .ok();
-            }
-            let mut trailers = HeaderMap::new();
-            trailers.insert("grpc-status", HeaderValue::from_static("0"));
-            stream.send_trailers(trailers).ok();
-        });
-    }
-}
-
-/// Serves the raw server. Returns the number of accepted connections.
-fn serve_raw(socket: &Path, on_get: OnGet) -> Arc<AtomicUsize> {
-    let listener = UnixListener::bind(socket).unwrap();
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&accepted);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(raw(stream, on_get.clone()));
+/// Treats GetExecution as the test wants.
+fn on_get(reply: Reply) -> Replying {
+    Arc::new(move |method| {
+        if method == "GetExecution" {
+            reply.clone()
+        } else {
+            Reply::Body(framed(&v1::CheckHealthResponse::default()))
         }
-    });
-    accepted
+    })
 }
 
 #[tokio::test]
@@ -121,7 +61,7 @@ async fn a_call_that_is_reset_on_a_live_connection_is_no_outage() {
         (Reason::REFUSED_STREAM, ErrorKind::Throttled),
     ] {
         let socket = folder.path().join(format!("{reason:?}.sock"));
-        let accepted = serve_raw(&socket, OnGet::Reset(reason));
+        let accepted = serve_raw(&socket, on_get(Reply::Reset(reason)));
         let far = far(&socket);
         for _ in 0..3 {
             let failed = far.get(&call(), &id("a"), View::Basic).await.unwrap_err();
@@ -143,7 +83,7 @@ async fn a_message_with_too_many_entries_is_refused_before_it_is_decoded() {
         ..v1::Observation::default()
     };
     seen.steps = vec![v1::StepObservation::default(); MAX_ENTRIES + 1];
-    let accepted = serve_raw(&socket, OnGet::Answer(framed(&seen)));
+    let accepted = serve_raw(&socket, on_get(Reply::Body(framed(&seen))));
     let far = far(&socket);
     let refused = far.get(&call(), &id("a"), View::Basic).await.unwrap_err();
     assert_eq!(refused.reason(), "PROVIDER_ANSWER_TOO_LARGE");
@@ -156,7 +96,7 @@ async fn a_message_with_too_many_entries_is_refused_before_it_is_decoded() {
 async fn a_connection_that_any_call_made_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
-    serve_raw(&socket, OnGet::Reset(Reason::CANCEL));
+    serve_raw(&socket, on_get(Reply::Reset(Reason::CANCEL)));
     let far = far(&socket);
     far.health(&call()).await.unwrap();
     let reported = tokio::time::timeout(Duration::from_secs(5), far.reconnected()).await;
@@ -176,15 +116,9 @@ async fn a_provider_that_closes_its_connections_is_not_connected_without_end() {
 async fn closes_its_connections(after: Duration) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&accepted);
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::Relaxed);
-            let served = raw(stream, OnGet::Reset(Reason::CANCEL));
-            tokio::spawn(tokio::time::timeout(after, served));
-        }
+    let accepted = accept(&socket, move |stream| {
+        let served = raw(stream, on_get(Reply::Reset(Reason::CANCEL)));
+        tokio::spawn(tokio::time::timeout(after, served));
     });
     let far = far(&socket);
     let until = Instant::now() + Duration::from_secs(1);
@@ -211,16 +145,8 @@ async fn closes_its_connections(after: Duration) {
 async fn a_connect_continues_when_its_caller_gives_up() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let accepted = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&accepted);
-    tokio::spawn(async move {
-        let mut kept = Vec::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            counted.fetch_add(1, Ordering::Relaxed);
-            kept.push(stream);
-        }
-    });
+    let mut kept = Vec::new();
+    let accepted = accept(&socket, move |stream| kept.push(stream));
     let far = far(&socket);
     for _ in 0..20 {
         let hasty = Call::within(Duration::from_millis(20));
@@ -234,6 +160,80 @@ fn memory() -> Arc<MemoryProvider> {
     let table = compiled_in("memory").unwrap();
     let config = stateway_provider_memory::Config::default();
     Arc::new(MemoryProvider::new("far".parse().unwrap(), &config, table).unwrap())
+}
+
+/// The provider, over the wire.
+fn served(near: Arc<dyn Provider>, socket: &Path) -> RemoteProvider {
+    let server = ProviderServer::new(near, About::new("far", "1"));
+    let (listener, routes) = (Listener::unix(socket).unwrap(), server.routes());
+    tokio::spawn(async move { serve(listener, routes, std::future::pending()).await });
+    far(socket)
+}
+
+/// A provider whose definitions have a megabyte each.
+struct Library;
+
+#[async_trait]
+impl Provider for Library {
+    fn describe(&self) -> Arc<Description> {
+        let capabilities = Capabilities {
+            definitions: true,
+            ..Capabilities::NONE
+        };
+        Description::fixed(capabilities, compiled_in("memory").unwrap())
+    }
+
+    async fn health(&self, _: &Call) -> Answer<Health> {
+        Ok(Health::default())
+    }
+
+    async fn get(&self, _: &Call, _: &ExecutionId, _: View) -> Answer<Observation> {
+        Err(Error::unsupported(Verb::Get))
+    }
+
+    async fn observe(&self, _: &Call, _: &[ExecutionId]) -> Vec<Answer<Observation>> {
+        Vec::new()
+    }
+
+    async fn definitions(&self, _: &Call, request: DefinitionsRequest) -> Answer<DefinitionsPage> {
+        let begin = request.cursor.map_or(0, |cursor| cursor.parse().unwrap());
+        let end = (begin + request.page_size).min(DEFINITIONS);
+        let definitions = (begin..end).map(|number| NativeDefinition {
+            name: format!("d-{number}"),
+            source: "x".repeat(1024 * 1024),
+            ..NativeDefinition::default()
+        });
+        Ok(DefinitionsPage {
+            definitions: definitions.collect(),
+            next: (end < DEFINITIONS).then(|| end.to_string()),
+        })
+    }
+}
+
+const DEFINITIONS: u32 = 10;
+
+#[tokio::test]
+async fn a_page_of_definitions_that_is_too_large_comes_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = served(Arc::new(Library), &folder.path().join("far.sock"));
+    far.connect(&call()).await.unwrap();
+    let (mut names, mut cursor) = (Vec::new(), None);
+    loop {
+        let page_size = 1_000;
+        let request = DefinitionsRequest { page_size, cursor };
+        let page = far.definitions(&call(), request).await.unwrap();
+        names.extend(page.definitions.into_iter().map(|one| one.name));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..DEFINITIONS)
+        .map(|number| format!("d-{number}"))
+        .collect();
+    assert_eq!(names, expected);
+    let health = far.health(&call()).await.unwrap();
+    assert!(!health.detail.contains("violations"), "{}", health.detail);
 }
 
 #[tokio::test]
@@ -255,10 +255,7 @@ async fn pages_and_sets_that_are_too_large_come_in_parts() {
         };
         ids.push(near.start(&call(), request).await.unwrap().id);
     }
-    let server = ProviderServer::new(near.clone(), About::new("far", "1"));
-    let (listener, routes) = (Listener::unix(&socket).unwrap(), server.routes());
-    tokio::spawn(async move { serve(listener, routes, std::future::pending()).await });
-    let far = far(&socket);
+    let far = served(near.clone(), &socket);
     let request = || ListRequest {
         hints: Hints::none(),
         page_size: 1_000,

@@ -9,12 +9,15 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
+import pytest
 
 from conftest import ROOT, TIMEOUT, until
+from stateway.provider import ProviderError
 from stateway.provider.v1 import observation_pb2 as pb
 from stateway.provider.v1 import provider_pb2
 from test_provider import Peer
@@ -123,6 +126,39 @@ async def test_workflows_of_dbos_show_queue_sleep_message_failure_and_fork(tmp_p
             await shows(peer, forked.id, lambda seen: seen.native_state.state == "ERROR")
         app.kill()
         app.stdout.close()
+
+
+async def test_two_starts_of_one_request_at_the_same_time_start_one_workflow_of_dbos(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(DBOS)
+    from provider import Dbos  # type: ignore[import-not-found]
+    from staging import DbosStaging  # type: ignore[import-not-found]
+
+    database = f"sqlite:///{tmp_path}/shop.sqlite"
+    DbosStaging(database, "parcel").reset()
+    shop = Dbos(database, ["parcel"])
+    # Where both are about to enqueue at the same time, both go on together.
+    together, enqueue = threading.Barrier(2, timeout=1), shop.client.enqueue
+
+    def enqueue_together(*arguments: Any, **options: Any) -> Any:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait()
+        return enqueue(*arguments, **options)
+
+    shop.client.enqueue = enqueue_together
+
+    def request(id: str) -> provider_pb2.StartExecutionRequest:
+        return provider_pb2.StartExecutionRequest(definition="parcel", request_id="r1", execution_id=id)
+
+    starts = (asyncio.to_thread(shop.start, request(id)) for id in ("one", "two"))
+    results = await asyncio.gather(*starts, return_exceptions=True)
+    await shop.close()
+    assert sorted(type(result).__name__ for result in results) == ["Observation", "ProviderError"], results
+    [refused] = (result for result in results if isinstance(result, ProviderError))
+    assert refused.reason == "REQUEST_ID_REUSED"
+    workflows = sqlite3.connect(tmp_path / "shop.sqlite").execute("SELECT count(*) FROM workflow_status")
+    assert workflows.fetchone() == (1,)
 
 
 async def test_dbos_refuses_what_it_does_not_know(tmp_path: pathlib.Path) -> None:

@@ -93,6 +93,11 @@ async fn serve(id: &str, settings: HostConfig) -> Outcome {
     let endpoint = Endpoint::listen(settings.host.listen).await;
     let endpoint = endpoint.map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
     let advertised = match settings.host.advertise.trim_end_matches('/') {
+        "" if endpoint.address().ip().is_unspecified() => {
+            let message = format!("Restate cannot reach a host at {}", endpoint.address());
+            let hint = "Set `host.advertise` or --advertise to the address by which Restate reaches this host.";
+            return Err(Failure::usage(message).hint(hint));
+        }
         "" => format!("http://{}", endpoint.address()),
         given => given.to_owned(),
     };

@@ -1,9 +1,9 @@
 //! `stateway keys`: creates, lists and revokes API keys in the file of a gateway. Needs no gateway.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -310,12 +310,27 @@ fn change<T>(
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut out = options.open(&new)?;
+        let before = std::fs::metadata(path).ok();
+        protect(&out, before.as_ref())?;
         out.write_all(file.to_json().as_bytes())?;
         out.sync_all()?;
         std::fs::rename(&new, path)
     })();
     written.map_err(|error| cannot(&error))?;
     Ok(result)
+}
+
+/// Gives a new file the owner and the mode of the file that it replaces: whoever could read the keys before, the
+/// gateway above all, can read them afterwards.
+fn protect(new: &File, before: Option<&Metadata>) -> std::io::Result<()> {
+    let Some(before) = before else {
+        return new.set_permissions(Permissions::from_mode(0o600));
+    };
+    let owner = |of: &Metadata| (of.uid(), of.gid());
+    if owner(before) != owner(&new.metadata()?) {
+        fchown(new, Some(before.uid()), Some(before.gid()))?;
+    }
+    new.set_permissions(Permissions::from_mode(before.mode() & 0o777))
 }
 
 /// None if the file does not exist.
@@ -349,5 +364,5 @@ fn missing(path: &Path) -> Failure {
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     let message = format!("{} cannot be written: {error}", path.display());
-    Failure::new(Exit::Refused, message)
+    Failure::new(Exit::Refused, message).hint("Run the command as the owner of the file.")
 }

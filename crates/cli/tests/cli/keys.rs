@@ -59,6 +59,25 @@ fn a_key_is_shown_once_listed_without_its_secret_and_revoked() {
 }
 
 #[test]
+fn the_file_keeps_its_mode_and_its_owner() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let folder = tempfile::tempdir().unwrap();
+    let (id, _) = create(folder.path(), "ci");
+    let path = folder.path().join("keys.json");
+    let permissions = std::fs::Permissions::from_mode(0o640);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    // Only root may give a file away; the mode is checked by everyone.
+    let _ = std::os::unix::fs::chown(&path, Some(65_534), Some(65_534));
+    let shown = || {
+        let file = std::fs::metadata(&path).unwrap();
+        (file.mode() & 0o777, file.uid(), file.gid())
+    };
+    let before = shown();
+    keys(folder.path(), &["revoke", "--file", "keys.json", &id]).exits(0);
+    assert_eq!(shown(), before);
+}
+
+#[test]
 fn mistakes_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let answer = keys(folder.path(), &["list"]).exits(2);

@@ -8,8 +8,8 @@ use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb, WatchStream, W
 
 use super::hub::Hub;
 use super::poll::pause_after;
-use super::present::{Source, TooMany};
-use super::topic::Topic;
+use super::present::TooMany;
+use super::topic::{SightingTaken, Topic};
 use crate::status;
 use crate::upstream::Upstream;
 
@@ -17,6 +17,13 @@ use crate::upstream::Upstream;
 pub(super) const IDLE_CHECK: Duration = Duration::from_secs(1);
 /// How long a finished execution is watched without being read.
 const READ_AGAIN: Duration = Duration::from_secs(30);
+/// The least time that a provider has for each execution of the present set. The contract of providers in
+/// other processes promises it, also when `timeout` is shorter.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a watch is opened in a row while the provider is restarted.
+const MOST_OPENED: usize = 3;
+/// The reason of a push whose versions decrease without a restart of the provider.
+const VERSION_DECREASED: &str = "PROVIDER_VERSION_DECREASED";
 /// The reason when a collection has more executions than a watch follows.
 const TOO_MANY_EXECUTIONS: &str = "TOO_MANY_EXECUTIONS";
 
@@ -99,31 +106,59 @@ async fn follow_stream(
 ) -> std::result::Result<End, Broken> {
     let mut in_sync = false;
     let followed = async {
-        let call = Call::within(upstream.settings.timeout);
-        let scope = topic.key.scope();
-        let verb = scope.verb();
-        let guarded = upstream.within(&call);
-        let opened = guarded.call(verb, |provider, call| provider.watch(call, scope));
-        let stream = opened.await?;
+        let push = open(upstream, topic).await?;
         topic.begin_round();
-        drain(hub, upstream, topic, (stream, &mut in_sync)).await
+        drain(hub, upstream, topic, (push, &mut in_sync)).await
     };
     let end = followed.await;
     end.map_err(|error| Broken { error, in_sync })
 }
 
+/// A stream of one process of the provider.
+struct Push {
+    stream: WatchStream,
+    restart_count: u64,
+}
+
+/// Opens the push. If the provider is restarted meanwhile, it is not known which process has opened the
+/// stream, so it is opened again.
+async fn open(upstream: &Upstream, topic: &Topic) -> Result<Push> {
+    let verb = topic.key.scope().verb();
+    for _ in 0..MOST_OPENED {
+        let restart_count = upstream.restart_count();
+        let call = Call::within(upstream.settings.timeout);
+        let scope = topic.key.scope();
+        let guarded = upstream.within(&call);
+        let opened = guarded.call(verb, |provider, call| provider.watch(call, scope));
+        let stream = opened.await?;
+        if upstream.restart_count() == restart_count {
+            return Ok(Push {
+                stream,
+                restart_count,
+            });
+        }
+    }
+    let message = "the provider was restarted several times while its watch was opened";
+    Err(Error::new(ErrorKind::Unavailable, verb, message))
+}
+
 /// Takes in a stream. Until the present set is known, each item must come within the provider's
-/// timeout.
+/// timeout, or within [`LEAST_PATIENCE`] if that is longer.
 async fn drain(
     hub: &Hub,
     upstream: &Upstream,
     topic: &Topic,
-    (mut stream, in_sync): (WatchStream, &mut bool),
+    (push, in_sync): (Push, &mut bool),
 ) -> Result<End> {
+    let Push {
+        mut stream,
+        restart_count,
+    } = push;
     let verb = topic.key.scope().verb();
     let described = upstream.describe();
     let mut idle_check = tokio::time::interval(IDLE_CHECK);
-    let mut patience = Instant::now() + upstream.settings.timeout;
+    let patience = upstream.settings.timeout.max(LEAST_PATIENCE);
+    let mut next_by = Instant::now() + patience;
     loop {
         // An adapter's panic breaks the stream off, not the follower.
         let item = AssertUnwindSafe(stream.next()).catch_unwind();
@@ -141,7 +176,7 @@ async fn drain(
                 }
                 continue;
             }
-            () = tokio::time::sleep_until(patience.into()), if !*in_sync => {
+            () = tokio::time::sleep_until(next_by.into()), if !*in_sync => {
                 let message = "the current executions were not reported in time";
                 return Err(Error::new(ErrorKind::Timeout, verb, message));
             }
@@ -163,17 +198,27 @@ async fn drain(
         };
         let item = item?;
         *in_sync |= item == Watched::InSync;
-        take(hub, upstream, topic, item)?;
-        patience = Instant::now() + upstream.settings.timeout;
+        take(hub, upstream, topic, (item, restart_count))?;
+        next_by = Instant::now() + patience;
     }
 }
 
-fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, item: Watched) -> Result<()> {
+fn take(
+    hub: &Hub,
+    upstream: &Upstream,
+    topic: &Topic,
+    (item, restart_count): (Watched, u64),
+) -> Result<()> {
     match item {
         Watched::Seen(observation) => {
-            let sighting = upstream.sighting(*observation);
-            let taken = topic.see(sighting, Source::Push);
-            taken.map_err(|TooMany| too_many(hub, topic.key.scope().verb()))?;
+            let verb = topic.key.scope().verb();
+            let id = observation.id.clone();
+            let taken = topic.see_pushed(upstream.sighting(*observation), restart_count);
+            let taken = taken.map_err(|TooMany| too_many(hub, verb))?;
+            if taken == SightingTaken::Decreased {
+                tracing::debug!(provider = %upstream.id, %id, "the version has decreased");
+                upstream.note_violation(&version_decreased(verb));
+            }
         }
         Watched::Gone(id) => drop(topic.forget(&id)),
         Watched::InSync => {
@@ -184,6 +229,14 @@ fn take(hub: &Hub, upstream: &Upstream, topic: &Topic, item: Watched) -> Result<
         }
     }
     Ok(())
+}
+
+/// What a provider did wrong whose versions decrease. Without the id: one message for all executions is one
+/// log line.
+fn version_decreased(verb: Verb) -> Error {
+    let message =
+        "a watch reported an execution with a lower version than before, which is ignored";
+    Error::new(ErrorKind::Malformed, verb, message).with_reason(VERSION_DECREASED)
 }
 
 /// The refusal to follow more executions than allowed.

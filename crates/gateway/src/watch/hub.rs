@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metrics::gauge;
 use stateway_model::ExecutionName;
@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use tonic::{Code, Status};
 
 use super::follow::Followed;
-use super::present::{Sighting, Source};
+use super::present::{Asked, Sighting};
 use super::topic::{Manner, Topic, TopicKey};
 use super::{follow, listed, poll};
 use crate::settings::WatchSettings;
@@ -71,7 +71,7 @@ impl Hub {
     /// Shows watchers what a write has answered that was asked for at `asked`. The answer is a hint:
     /// it may be older than what was reported meanwhile, so it never replaces that, and a provider
     /// that is polled is asked again.
-    pub(crate) fn saw(&self, answer: &Sighting, asked: Instant) {
+    pub(crate) fn saw(&self, answer: &Sighting, asked: Asked) {
         let name = &answer.execution.name;
         for topic in self.synced_topics_of(name) {
             let mut basic = answer.clone();
@@ -79,7 +79,7 @@ impl Hub {
             (shown.input, shown.output) = (None, None);
             shown.forks.clear();
             // A collection that is full learns of the execution from the provider, and ends.
-            let _ = topic.see(basic, Source::Answer { asked });
+            let _ = topic.see(basic, asked);
             topic.hurry();
             self.wake_poller(&name.provider);
         }

@@ -12,7 +12,7 @@ use stateway_provider_api::{Call, ErrorKind, ListRequest, Result, Verb};
 
 use super::follow::{Followed, IDLE_CHECK, Next, failed, has_other_manner, rest, too_many};
 use super::hub::Hub;
-use super::present::{Source, TooMany};
+use super::present::TooMany;
 use super::topic::{RowTaken, Topic};
 use crate::upstream::Upstream;
 
@@ -82,7 +82,7 @@ async fn read_all(
         if hub.stop.is_cancelled() {
             break;
         }
-        let asked = Instant::now();
+        let asked = upstream.asked();
         let call = Call::within(upstream.settings.timeout);
         let request = ListRequest {
             hints: Hints::none(),
@@ -114,7 +114,7 @@ async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Resul
     if ids.is_empty() {
         return Ok(false);
     }
-    let asked = Instant::now();
+    let asked = upstream.asked();
     let call = Call::within(upstream.settings.timeout);
     let guarded = upstream.within(&call);
     let answers = guarded.call(Verb::Observe, |provider, call| {
@@ -125,7 +125,7 @@ async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Resul
     for (id, answer) in ids.iter().zip(answers) {
         news |= match answer {
             Ok(seen) => {
-                let taken = topic.see(upstream.sighting(seen), Source::Answer { asked });
+                let taken = topic.see(upstream.sighting(seen), asked);
                 taken.unwrap_or(false)
             }
             Err(error) if error.kind == ErrorKind::NotFound => topic.forget(id),

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::follow::{failed, has_other_manner};
 use super::hub::Hub;
-use super::present::Source;
+use super::present::Asked;
 use super::topic::Topic;
 use crate::upstream::{PROVIDER_BUSY, Upstream};
 
@@ -62,7 +62,7 @@ async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
         .iter()
         .filter_map(|topic| topic.key.execution.clone())
         .collect();
-    let asked = Instant::now();
+    let asked = upstream.asked();
     let call = Call::within(upstream.settings.timeout);
     let guarded = upstream.within(&call);
     let observed = guarded.call(Verb::Observe, |provider, call| {
@@ -101,13 +101,13 @@ fn take(
     hub: &Hub,
     upstream: &Upstream,
     topic: &Topic,
-    (asked, answer): (Instant, Result<Observation>),
+    (asked, answer): (Asked, Result<Observation>),
 ) {
     match answer {
         Ok(observation) => {
             let sighting = upstream.sighting(observation);
             // A topic of one execution is never too large.
-            let news = topic.see(sighting, Source::Answer { asked });
+            let news = topic.see(sighting, asked);
             topic.set_synced();
             topic.plan(news.unwrap_or(false));
         }

@@ -50,10 +50,29 @@ pub(crate) struct Sighting {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source {
     /// The provider's push, which reports in order.
-    Push,
+    Push { restart_count: u64 },
     /// The answer to a read or a write. It may be older than what was reported since it was asked
     /// for.
-    Answer { asked: Instant },
+    Answer(Asked),
+}
+
+impl Source {
+    /// How often the provider had been restarted before it reported this.
+    const fn restart_count(self) -> u64 {
+        match self {
+            Self::Push { restart_count } | Self::Answer(Asked { restart_count, .. }) => {
+                restart_count
+            }
+        }
+    }
+}
+
+/// When an answer was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    /// How often the provider had been restarted at that time.
+    pub(crate) restart_count: u64,
 }
 
 /// The most executions of a present set.
@@ -71,6 +90,9 @@ pub(super) enum Taken {
         after: Arc<Seen>,
     },
     Nothing,
+    /// The push reported a lower version than before, and the provider was not restarted. The sighting is not
+    /// taken.
+    Decreased,
 }
 
 pub(super) struct Present {
@@ -86,18 +108,47 @@ pub(super) struct Present {
 struct Known {
     seen: Arc<Seen>,
     version: Option<Version>,
+    /// How often the provider had been restarted when it reported the version.
+    restart_count: u64,
+    /// What the push reported last.
+    pushed: Option<Pushed>,
     taken: Instant,
     round: u64,
 }
 
+/// A version that the push reported.
+#[derive(Clone, Copy)]
+struct Pushed {
+    version: Version,
+    restart_count: u64,
+}
+
+impl Pushed {
+    fn new(version: Option<Version>, source: Source) -> Option<Self> {
+        match source {
+            Source::Push { restart_count } => version.map(|version| Self {
+                version,
+                restart_count,
+            }),
+            Source::Answer(_) => None,
+        }
+    }
+
+    /// Whether the versions of one process of the provider decrease.
+    fn is_decreased_by(self, next: Self) -> bool {
+        self.restart_count == next.restart_count && next.version < self.version
+    }
+}
+
 impl Known {
-    /// Whether a sighting is newer than this one. Versions decide; where they cannot, the push
-    /// reports in order, and an answer counts if it was asked for after this was taken.
+    /// Whether a sighting is newer than this one. The versions of one process of the provider decide; where
+    /// they cannot, the push reports in order, and an answer counts if it was asked for after this was taken.
     fn is_older_than(&self, version: Option<Version>, source: Source) -> bool {
+        let is_restarted = source.restart_count() > self.restart_count;
         match (self.version, version, source) {
-            (Some(known), Some(version), _) if known != version => version > known,
-            (_, _, Source::Push) => true,
-            (_, _, Source::Answer { asked }) => self.taken <= asked,
+            (Some(known), Some(version), _) if known != version && !is_restarted => version > known,
+            (_, _, Source::Push { .. }) => true,
+            (_, _, Source::Answer(asked)) => self.taken <= asked.at,
         }
     }
 }
@@ -142,10 +193,20 @@ impl Present {
         match self.known.get_mut(&id) {
             Some(known) => {
                 known.round = round;
+                let pushed = Pushed::new(version, source);
+                if let (Some(before), Some(pushed)) = (known.pushed, pushed)
+                    && before.is_decreased_by(pushed)
+                {
+                    return Ok(Taken::Decreased);
+                }
+                known.pushed = pushed.or(known.pushed);
                 if !known.is_older_than(version, source) {
                     return Ok(Taken::Nothing);
                 }
-                known.version = version.or(known.version);
+                if version.is_some() {
+                    known.version = version;
+                    known.restart_count = source.restart_count();
+                }
                 known.taken = Instant::now();
                 if known.seen.look == seen.look {
                     return Ok(Taken::Nothing);
@@ -155,8 +216,8 @@ impl Present {
                 Ok(Taken::Change { before, after })
             }
             None => {
-                if let Source::Answer { asked } = source
-                    && self.was_removed_since(&id, asked)
+                if let Source::Answer(asked) = source
+                    && self.was_removed_since(&id, asked.at)
                 {
                     return Ok(Taken::Nothing);
                 }
@@ -167,6 +228,8 @@ impl Present {
                 let known = Known {
                     seen: after.clone(),
                     version,
+                    restart_count: source.restart_count(),
+                    pushed: Pushed::new(version, source),
                     taken: Instant::now(),
                     round,
                 };
@@ -244,9 +307,12 @@ mod tests {
         .collect()
     }
 
-    fn answer(asked: Instant) -> Source {
-        Source::Answer { asked }
+    fn answer(at: Instant) -> Source {
+        let restart_count = 0;
+        Source::Answer(Asked { at, restart_count })
     }
+
+    const PUSH: Source = Source::Push { restart_count: 0 };
 
     const RUNNING: SubState = SubState::Running;
     const SUCCEEDED: SubState = SubState::Succeeded;
@@ -255,7 +321,7 @@ mod tests {
     fn a_late_answer_does_not_replace_a_newer_version() {
         let mut present = Present::new(Bound(10));
         present
-            .see(sighting("a", SUCCEEDED, Some(5)), Source::Push)
+            .see(sighting("a", SUCCEEDED, Some(5)), PUSH)
             .unwrap();
         // Asked for only now, but the provider answers with what it had before.
         let late = present.see(sighting("a", RUNNING, Some(4)), answer(Instant::now()));
@@ -266,14 +332,43 @@ mod tests {
     #[test]
     fn an_answer_of_a_newer_version_counts_and_the_push_does_not_go_back_behind_it() {
         let mut present = Present::new(Bound(10));
-        present
-            .see(sighting("a", RUNNING, Some(1)), Source::Push)
-            .unwrap();
+        present.see(sighting("a", RUNNING, Some(1)), PUSH).unwrap();
         present
             .see(sighting("a", SUCCEEDED, Some(3)), answer(Instant::now()))
             .unwrap();
+        present.see(sighting("a", RUNNING, Some(2)), PUSH).unwrap();
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+    }
+
+    #[test]
+    fn versions_may_decrease_when_the_provider_was_restarted_and_only_then() {
+        let mut present = Present::new(Bound(10));
+        present.see(sighting("a", RUNNING, Some(5)), PUSH).unwrap();
+        let decreased = present.see(sighting("a", SUCCEEDED, Some(4)), PUSH);
+        assert!(matches!(decreased, Ok(Taken::Decreased)));
+        assert_eq!(shown(&present), [("a".into(), RUNNING)]);
+        let next = Source::Push { restart_count: 1 };
+        let taken = present.see(sighting("a", SUCCEEDED, Some(1)), next);
+        assert!(matches!(taken, Ok(Taken::Change { .. })));
+        let decreased = present.see(sighting("a", RUNNING, Some(0)), next);
+        assert!(matches!(decreased, Ok(Taken::Decreased)));
+    }
+
+    #[test]
+    fn an_answer_of_a_restarted_provider_counts_if_it_was_asked_for_after_what_is_known() {
+        let mut present = Present::new(Bound(10));
+        let at = Instant::now();
+        present.see(sighting("a", RUNNING, Some(5)), PUSH).unwrap();
+        let of_next = |at| {
+            let restart_count = 1;
+            Source::Answer(Asked { at, restart_count })
+        };
         present
-            .see(sighting("a", RUNNING, Some(2)), Source::Push)
+            .see(sighting("a", SUCCEEDED, Some(1)), of_next(at))
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), RUNNING)]);
+        present
+            .see(sighting("a", SUCCEEDED, Some(1)), of_next(Instant::now()))
             .unwrap();
         assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
     }
@@ -282,9 +377,7 @@ mod tests {
     fn without_versions_an_answer_counts_only_if_nothing_was_reported_since_it_was_asked_for() {
         let mut present = Present::new(Bound(10));
         let asked = Instant::now();
-        present
-            .see(sighting("a", SUCCEEDED, None), Source::Push)
-            .unwrap();
+        present.see(sighting("a", SUCCEEDED, None), PUSH).unwrap();
         present
             .see(sighting("a", RUNNING, None), answer(asked))
             .unwrap();
@@ -299,7 +392,7 @@ mod tests {
     fn an_answer_does_not_bring_back_an_execution_that_was_removed_since() {
         let mut present = Present::new(Bound(10));
         present
-            .see(sighting("a", SUCCEEDED, Some(1)), Source::Push)
+            .see(sighting("a", SUCCEEDED, Some(1)), PUSH)
             .unwrap();
         let asked = Instant::now();
         present.forget(&id("a"));
@@ -334,14 +427,10 @@ mod tests {
     #[test]
     fn the_bound_holds_for_the_push_too_and_known_executions_still_change() {
         let mut present = Present::new(Bound(1));
-        present
-            .see(sighting("a", RUNNING, None), Source::Push)
-            .unwrap();
-        let more = present.see(sighting("b", RUNNING, None), Source::Push);
+        present.see(sighting("a", RUNNING, None), PUSH).unwrap();
+        let more = present.see(sighting("b", RUNNING, None), PUSH);
         assert!(matches!(more, Err(TooMany)));
-        present
-            .see(sighting("a", SUCCEEDED, None), Source::Push)
-            .unwrap();
+        present.see(sighting("a", SUCCEEDED, None), PUSH).unwrap();
         assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
     }
 
@@ -349,25 +438,19 @@ mod tests {
     fn what_is_not_seen_in_a_round_is_absent_also_if_it_did_not_change() {
         let mut present = Present::new(Bound(10));
         for name in ["a", "b"] {
-            present
-                .see(sighting(name, RUNNING, Some(1)), Source::Push)
-                .unwrap();
+            present.see(sighting(name, RUNNING, Some(1)), PUSH).unwrap();
         }
         present.begin_round();
-        present
-            .see(sighting("a", RUNNING, Some(1)), Source::Push)
-            .unwrap();
+        present.see(sighting("a", RUNNING, Some(1)), PUSH).unwrap();
         assert_eq!(present.absent().collect::<Vec<_>>(), [&id("b")]);
     }
 
     #[test]
     fn a_row_that_reopens_a_finished_execution_is_doubtful_unless_versions_decide() {
         let mut present = Present::new(Bound(10));
+        present.see(sighting("a", SUCCEEDED, None), PUSH).unwrap();
         present
-            .see(sighting("a", SUCCEEDED, None), Source::Push)
-            .unwrap();
-        present
-            .see(sighting("b", SUCCEEDED, Some(1)), Source::Push)
+            .see(sighting("b", SUCCEEDED, Some(1)), PUSH)
             .unwrap();
         assert!(present.is_doubtful(&sighting("a", RUNNING, None)));
         assert!(!present.is_doubtful(&sighting("a", SUCCEEDED, None)));

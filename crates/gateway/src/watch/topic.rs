@@ -11,7 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tonic::{Code, Status};
 
 use super::pace::Pace;
-use super::present::{Bound, Present, Seen, Sighting, Source, Taken, TooMany};
+use super::present::{Asked, Bound, Present, Seen, Sighting, Source, Taken, TooMany};
 use crate::settings::UpstreamSettings;
 
 /// What a topic is about.
@@ -252,25 +252,40 @@ impl Topic {
         self.inner().present.absent().take(most).cloned().collect()
     }
 
-    /// Takes what was seen of one execution, unless something newer is known. True if it is news.
-    pub(super) fn see(&self, sighting: Sighting, source: Source) -> Result<bool, TooMany> {
+    /// Takes what an answer shows of one execution, unless something newer is known. True if it is news.
+    pub(super) fn see(&self, sighting: Sighting, asked: Asked) -> Result<bool, TooMany> {
+        let taken = self.take(sighting, Source::Answer(asked))?;
+        Ok(taken == SightingTaken::News)
+    }
+
+    /// Takes what a push shows of one execution, unless something newer is known.
+    pub(super) fn see_pushed(
+        &self,
+        sighting: Sighting,
+        restart_count: u64,
+    ) -> Result<SightingTaken, TooMany> {
+        self.take(sighting, Source::Push { restart_count })
+    }
+
+    fn take(&self, sighting: Sighting, source: Source) -> Result<SightingTaken, TooMany> {
         let mut inner = self.inner();
-        match inner.present.see(sighting, source)? {
+        Ok(match inner.present.see(sighting, source)? {
             Taken::Change { before, after } => {
                 self.publish(&mut inner, before, Some(after));
-                Ok(true)
+                SightingTaken::News
             }
-            Taken::Nothing => Ok(false),
-        }
+            Taken::Nothing => SightingTaken::Nothing,
+            Taken::Decreased => SightingTaken::Decreased,
+        })
     }
 
     /// Takes a row of a list, which may lag behind: a row that would reopen a finished execution is
     /// not taken.
-    pub(super) fn see_row(&self, sighting: Sighting, asked: Instant) -> Result<RowTaken, TooMany> {
+    pub(super) fn see_row(&self, sighting: Sighting, asked: Asked) -> Result<RowTaken, TooMany> {
         if self.inner().present.is_doubtful(&sighting) {
             return Ok(RowTaken::Doubtful);
         }
-        let news = self.see(sighting, Source::Answer { asked })?;
+        let news = self.see(sighting, asked)?;
         Ok(RowTaken::Taken { news })
     }
 
@@ -360,6 +375,15 @@ impl Topic {
     pub(super) fn is_idle_for(&self, linger: Duration) -> bool {
         self.readers.load(Ordering::Relaxed) == 0 && self.inner().idle_since.elapsed() >= linger
     }
+}
+
+/// What became of a sighting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SightingTaken {
+    News,
+    Nothing,
+    /// Its version is lower than one that the same process of the provider has pushed.
+    Decreased,
 }
 
 /// What became of a row of a list.

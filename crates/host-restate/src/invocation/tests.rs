@@ -32,6 +32,7 @@ fn start() -> Vec<u8> {
 }
 
 /// What Restate sends.
+#[derive(Clone)]
 struct Sent {
     input: Vec<u8>,
     state: Vec<(Bytes, Bytes)>,
@@ -51,6 +52,10 @@ impl Sent {
     }
 
     fn answer(&self, handler: Handler, now: i64) -> Vec<Frame> {
+        self.answer_with(handler, now, &Plans::default())
+    }
+
+    fn answer_with(&self, handler: Handler, now: i64, plans: &Plans) -> Vec<Frame> {
         let start = Start {
             known_entries: u32::try_from(1 + self.journal.len()).unwrap(),
             key: "e1".to_owned(),
@@ -74,7 +79,7 @@ impl Sent {
         Frame::of(START, &start).write(&mut body);
         Frame::of(INPUT, &input).write(&mut body);
         self.journal.iter().for_each(|frame| frame.write(&mut body));
-        let answer = respond(handler, body.freeze(), at(now), &Plans::default());
+        let answer = respond(handler, body.freeze(), at(now), plans);
         frames(answer).unwrap()
     }
 }
@@ -201,4 +206,55 @@ fn what_cannot_be_read_is_answered() {
         &Plans::default(),
     );
     assert_eq!(types(&frames(answer).unwrap()), [ERROR]);
+}
+
+#[test]
+fn another_host_goes_on_although_it_has_to_request_the_definition() {
+    // The host that starts the execution has the definition in memory afterwards.
+    let plans = Plans::default();
+    let stored = values(&Sent::new(start()).answer_with(Handler::Command, NOW, &plans));
+    let value = |key: &str| stored.iter().find(|(name, _)| name == key).unwrap().clone();
+    let completion = |id: u32, key: &str| {
+        let completion = GetLazyStateCompletion {
+            completion_id: id,
+            void: None::<Void>,
+            value: Some(Value {
+                content: value(key).1,
+            }),
+        };
+        Frame::of(GET_LAZY_STATE_COMPLETION, &completion)
+    };
+    // The alarm comes early, before the sleep ends, and arms the next one.
+    let mut sent = Sent::new(b"1800000005000".to_vec());
+    sent.partial = true;
+    let request = sent.answer(Handler::Alarm, NOW + 1_000);
+    sent.journal = vec![request[0].clone(), completion(1, "x")];
+    // The first host requests nothing more.
+    let whole = sent.answer_with(Handler::Alarm, NOW + 1_000, &plans);
+    assert!(types(&whole).contains(&ONE_WAY_CALL));
+    // The connection breaks after some of its commands; another host without the definition goes on.
+    for kept in 0..whole.len() - 1 {
+        let mut other = sent.clone();
+        other.journal.extend_from_slice(&whole[..kept]);
+        let asked = other.answer(Handler::Alarm, NOW + 2_000);
+        assert_eq!(types(&asked), [GET_LAZY_STATE, SUSPENSION], "after {kept}");
+        let request = GetLazyState::decode(asked[0].body.clone()).unwrap();
+        let id = request.result_completion_id;
+        other.journal.push(asked[0].clone());
+        other.journal.push(completion(id, "d"));
+        let rest = other.answer(Handler::Alarm, NOW + 2_000);
+        assert_eq!(
+            types(&rest).last(),
+            Some(&END),
+            "after {kept}: {:?}",
+            types(&rest)
+        );
+    }
+}
+
+#[test]
+fn an_alarm_of_a_purged_execution_writes_nothing() {
+    let answer = Sent::new(b"1800000005000".to_vec()).answer(Handler::Alarm, NOW + 5_000);
+    assert_eq!(types(&answer), [OUTPUT, END]);
+    assert_eq!(output(&answer)["refused"]["reason"], "EXECUTION_NOT_FOUND");
 }

@@ -10,10 +10,13 @@ use stateway_machine::{
     Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, Rejection, State, TaskOrder, Verb,
     encode_into, is_settled, restore, snapshot, task_input, task_order,
 };
-use stateway_model::{ErrorKind, Labels};
+use stateway_model::{ErrorKind, ExecutionId, Labels};
 
 use super::kept::{Kept, Lease, Seen};
-use super::{DEFINITION, INPUT, MAX_VALUE_BYTES, OUTPUT, STATE, Turn, VIEW, Write, events_key};
+use super::{
+    DEFINITION, INPUT, MAX_CLAIM_BYTES, MAX_VALUE_BYTES, OUTPUT, STATE, Turn, VIEW, Write,
+    events_key,
+};
 use crate::Plans;
 use crate::message::{
     Claim, ClaimedTask, Done, HandOut, ObjectAnswer, ObjectRequest, OpenTask, Refusal, StartWork,
@@ -219,11 +222,11 @@ impl Execution {
 
     /// Fires every timer that is due. One timer may make another pointless: the core rejects that one.
     fn alarm(&mut self, request: &ObjectRequest, armed: Timestamp) {
-        if self.kept.armed == Some(armed) {
+        let now = self.now(request);
+        if self.kept.armed.is_some_and(|it| it == armed || it <= now) {
             self.kept.armed = None;
             self.changed = true;
         }
-        let now = self.now(request);
         if self.state.state() == ExecutionState::Created {
             if self.kept.not_before.is_none_or(|due| due <= now) {
                 let by = Arc::clone(self.state.initiator());
@@ -297,11 +300,17 @@ impl Execution {
 
     /// Hands open tasks to a worker.
     fn claim(&mut self, request: &ObjectRequest, claim: &Claim) {
+        let mut bytes = 0;
         if claim.again {
             for order in orders(&self.state) {
-                if order.worker.as_ref() == Some(&claim.worker) {
+                if order.worker.as_ref() != Some(&claim.worker) {
+                    continue;
+                }
+                self.lease(request, &order, claim.lease);
+                let hand_out = open_task(&self.state, &order).hand_out();
+                let has = hand_out.is_some_and(|hand_out| claim.has.contains(&hand_out));
+                if !has && self.fits(&order, &mut bytes) {
                     self.claimed.extend(claimed(&self.state, &order));
-                    self.lease(request, &order, claim.lease);
                 }
             }
         }
@@ -315,6 +324,9 @@ impl Execution {
             let open = open_task(&self.state, &order);
             if left == 0 || open.worker.is_some() || !claim.takes(&open, &tenant) {
                 continue;
+            }
+            if !self.fits(&order, &mut bytes) {
+                break;
             }
             let assign = Verb::AssignTask {
                 task: open.task.clone(),
@@ -333,6 +345,18 @@ impl Execution {
                 left -= 1;
             }
         }
+    }
+
+    /// Whether the input of a task fits into the answer beside the inputs before it; then it is counted.
+    /// The first one always fits.
+    fn fits(&self, order: &TaskOrder, bytes: &mut usize) -> bool {
+        let input = task_input(&self.state, &order.key.task);
+        let more = input.map_or(0, |input| json(&*input).len());
+        let fits = *bytes == 0 || *bytes + more <= MAX_CLAIM_BYTES;
+        if fits {
+            *bytes += more;
+        }
+        fits
     }
 
     /// Everything that is to be written, the alarm and the answer.
@@ -379,7 +403,9 @@ impl Execution {
         } else {
             due
         };
-        if self.kept.armed.is_some_and(|armed| armed <= due) {
+        // An alarm of the past was refused or is late: it is no reason not to arm another one.
+        let is_armed = |armed: Timestamp| now < armed && armed <= due;
+        if self.kept.armed.is_some_and(is_armed) {
             return None;
         }
         self.kept.armed = Some(due);
@@ -412,7 +438,7 @@ impl Execution {
     fn write(&self, seen: &StoredView, writes: &mut Vec<Write>) -> Result<(), Refusal> {
         let mut set = |key: String, value: Vec<u8>| {
             if value.len() > MAX_VALUE_BYTES {
-                return Err(too_large(&key, value.len()));
+                return Err(too_large(&key, value.len(), MAX_VALUE_BYTES));
             }
             writes.push(Write::Set { key, value });
             Ok(())
@@ -427,7 +453,7 @@ impl Execution {
                 let begin = lines.len();
                 encode_into(event, &mut lines);
                 if lines.len() - begin > MAX_EVENT_BYTES {
-                    return Err(too_large("event", lines.len() - begin));
+                    return Err(too_large("event", lines.len() - begin, MAX_EVENT_BYTES));
                 }
                 lines.push(b'\n');
             }
@@ -514,10 +540,9 @@ fn invalid(reason: &str, message: String) -> Refusal {
     Refusal::new(ErrorKind::InvalidArgument, reason, message)
 }
 
-fn too_large(what: &str, bytes: usize) -> Refusal {
-    let message = format!(
-        "the execution would store {bytes} bytes under `{what}`, more than {MAX_VALUE_BYTES}"
-    );
+fn too_large(what: &str, bytes: usize, most: usize) -> Refusal {
+    let message =
+        format!("the execution would store {bytes} bytes under `{what}`, more than {most}");
     Refusal::new(
         ErrorKind::FailedPrecondition,
         "EXECUTION_TOO_LARGE",
@@ -540,6 +565,8 @@ fn check_id(id: &str) -> Result<(), Refusal> {
         format!("an execution id has at most {LONGEST_ID} bytes here")
     } else if id.contains('~') {
         "an execution id has no `~` here: ids of children have one".to_owned()
+    } else if let Err(error) = ExecutionId::new(id) {
+        error.to_string()
     } else {
         return Ok(());
     };

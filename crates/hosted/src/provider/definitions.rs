@@ -157,7 +157,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
             let is_last = found.len() < VIEWS_PER_READ;
             before = None;
             for found in found {
-                let seen = stored(verb, &found.value)?;
+                let seen = stored(verb, &found)?;
                 if *seen.view.definition == *name && !seen.view.state.is_terminal() {
                     open += 1;
                 }

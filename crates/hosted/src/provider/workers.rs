@@ -1,7 +1,7 @@
 //! Tasks of hosted executions for the workers that are connected to this gateway.
 //!
 //! The objects are the truth: which worker has which attempt, until when, and under which number. This
-//! side only knows what it was told. It learns of open tasks from every answer of an object (the fast
+//! side knows only a copy of a part of it. It learns of open tasks from every answer of an object (the fast
 //! path: the answer to a result carries the next tasks of the same worker) and from a query on the stored
 //! views ([`SCAN`]), which finds tasks that an alarm, another gateway or the time before a restart has
 //! opened or withdrawn. Several gateways can serve the workers of one engine: the object hands an
@@ -37,6 +37,10 @@ const RECONNECT: Duration = Duration::from_secs(5);
 const SCAN: Duration = Duration::from_millis(500);
 /// How often the leases of tasks are renewed.
 const RENEW: Duration = Duration::from_secs(10);
+/// How long after a renewal that failed the next one follows.
+const RENEW_AGAIN: Duration = Duration::from_secs(1);
+/// The first and the longest pause before a call that failed is made again.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The maximum number of concurrent claims.
 const MOST_CLAIMS: usize = 64;
 /// How long one call to an object may take.
@@ -119,10 +123,13 @@ impl<P: HostPort> Workers for HostedProvider<P> {
     }
 
     async fn queue(&self, _: &Call) -> Result<WorkQueue> {
-        Ok(self
-            .dispatch
-            .shared
-            .book()
-            .queue(Instant::now(), self.now()))
+        let shared = &self.dispatch.shared;
+        if shared.book().is_empty() {
+            // Without workers of its own, a gateway does not follow the tasks that wait.
+            let mut book = Book::default();
+            run::each_open_view(shared, |seen| book.count(&seen)).await?;
+            return Ok(book.queue(Instant::now(), self.now()));
+        }
+        Ok(shared.book().queue(Instant::now(), self.now()))
     }
 }

@@ -11,7 +11,7 @@ use stateway_hosted::message::StoredView;
 use stateway_hosted::object::{self, Turn, VIEW, Write};
 use stateway_hosted::provider::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use stateway_hosted::{Plans, definition_object};
-use stateway_provider_api::{Call, Health, Result, Verb};
+use stateway_provider_api::{Call, Error, ErrorKind, Health, Result, Verb};
 
 type Values = BTreeMap<String, Vec<u8>>;
 
@@ -28,6 +28,8 @@ struct Inner {
     alarms: Vec<(Timestamp, String)>,
     plans: Plans,
     now: Timestamp,
+    /// Whether requests to executions fail, and how many came since.
+    failing: Option<usize>,
 }
 
 impl Default for Inner {
@@ -38,6 +40,7 @@ impl Default for Inner {
             alarms: Vec::new(),
             plans: Plans::default(),
             now: Timestamp::constant(1_800_000_000, 0),
+            failing: None,
         }
     }
 }
@@ -113,6 +116,26 @@ impl Lab {
         inner.send(ObjectKind::Execution, key, request)
     }
 
+    /// Lets requests to executions fail from now on, or no longer. Returns how many failed before.
+    pub(crate) fn fail(&self, is_failing: bool) -> usize {
+        let mut inner = self.inner.lock().unwrap();
+        let before = inner.failing.take();
+        inner.failing = is_failing.then_some(0);
+        before.unwrap_or_default()
+    }
+
+    /// Drops the alarms that are armed, as an engine does that consumed them without effect.
+    pub(crate) fn lose_alarms(&self) {
+        self.inner.lock().unwrap().alarms.clear();
+    }
+
+    /// Replaces a stored value. Returns what was there.
+    pub(crate) fn replace(&self, object: &str, key: &str, value: Vec<u8>) -> Vec<u8> {
+        let mut inner = self.inner.lock().unwrap();
+        let values = inner.executions.get_mut(object).unwrap();
+        values.insert(key.to_owned(), value).unwrap()
+    }
+
     pub(crate) fn stored(&self, key: &str) -> Values {
         let inner = self.inner.lock().unwrap();
         inner.executions.get(key).cloned().unwrap_or_default()
@@ -143,11 +166,19 @@ impl HostPort for Lab {
     async fn send(
         &self,
         _: &Call,
-        _: Verb,
+        verb: Verb,
         (kind, key): (ObjectKind, &str),
         request: Vec<u8>,
     ) -> Result<Vec<u8>> {
-        Ok(self.inner.lock().unwrap().send(kind, key, &request))
+        let mut inner = self.inner.lock().unwrap();
+        if let Some(failed) = &mut inner.failing
+            && kind == ObjectKind::Execution
+        {
+            *failed += 1;
+            let message = "connection refused";
+            return Err(Error::new(ErrorKind::Unavailable, verb, message));
+        }
+        Ok(inner.send(kind, key, &request))
     }
 
     async fn values(
@@ -193,18 +224,20 @@ impl HostPort for Lab {
             .iter()
             .filter_map(|(id, values)| {
                 let stored = values.get(VIEW)?;
-                let seen: StoredView = serde_json::from_slice(stored).unwrap();
-                Some(((seen.n, id.clone()), seen, value(id, VIEW, stored)))
+                // As an engine does it: by fields of the JSON, not by the type.
+                let seen: serde_json::Value = serde_json::from_slice(stored).unwrap();
+                let place = (seen["n"].as_i64().unwrap(), id.clone());
+                Some((place, seen, value(id, VIEW, stored)))
             })
             .collect();
         found.sort_by(|one, other| other.0.cmp(&one.0));
         let found = found.into_iter().filter(|(place, seen, _)| {
             query.before.as_ref().is_none_or(|before| place < before)
-                && (!query.open_only || seen.o > 0)
+                && (!query.open_only || seen["o"] != 0)
                 && query
                     .definition
                     .as_ref()
-                    .is_none_or(|name| **name == *seen.view.definition)
+                    .is_none_or(|name| seen["view"]["definition"] == **name)
         });
         Ok(found.take(query.limit).map(|(_, _, it)| it).collect())
     }

@@ -59,6 +59,14 @@ impl Provider for Probe {
         arrived(Verb::Health)
     }
 
+    fn restart_count(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed) + 6
+    }
+
+    fn note_violation(&self, _: &Error) {
+        self.generation.store(2, Ordering::Relaxed);
+    }
+
     async fn start(&self, _: &Call, _: StartRequest) -> Result<Observation> {
         arrived(Verb::Start)
     }
@@ -435,6 +443,15 @@ fn capabilities_that_arrive_later_are_limited_too() {
     let expected = Capabilities::ALL.without("signal").unwrap();
     assert_eq!(provider.capabilities(), expected);
     assert_eq!(provider.describe().generation, 1);
+}
+
+#[test]
+fn restarts_and_violations_are_passed_on() {
+    let probe = probe();
+    let provider = limited(&probe, &[]);
+    assert_eq!(provider.restart_count(), 7);
+    provider.note_violation(&Error::unsupported(Verb::WatchAll));
+    assert_eq!(provider.restart_count(), 8);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Offering another revision of its definition to a running execution.
 
-use std::time::Instant;
-
 use stateway_proto::v1;
 use stateway_provider_api::{AdoptRequest, Call, Verb, View};
 use tonic::Status;
@@ -38,7 +36,7 @@ impl Executions {
             definitions.adopt(call, adopt)
         });
         adopted.await?;
-        let asked = Instant::now();
+        let asked = upstream.asked();
         let execution = self.read(&call, &name, View::Full).await?;
         let answer = Sighting {
             execution,

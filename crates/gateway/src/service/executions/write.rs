@@ -1,7 +1,5 @@
 //! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
-use std::time::Instant;
-
 use futures::future::BoxFuture;
 use stateway_model::{DefinitionName, ExecutionName, ProviderId};
 use stateway_proto::v1;
@@ -20,6 +18,7 @@ use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
 use crate::upstream::{Topic, Upstream};
+use crate::watch::Asked;
 
 impl Executions {
     pub(super) async fn start(
@@ -49,7 +48,7 @@ impl Executions {
         if !start.labels.is_empty() && !upstream.capabilities().labels {
             return Err(without(upstream, "labels"));
         }
-        let asked = Instant::now();
+        let asked = upstream.asked();
         let guarded = upstream.within(&call);
         let started = guarded.call(Verb::Start, |provider, call| provider.start(call, start));
         match started.await {
@@ -327,8 +326,8 @@ impl Executions {
         F: for<'c> FnOnce(&'c dyn Provider, &'c Call) -> BoxFuture<'c, ProviderResult<Observation>>
             + Send,
     {
-        let asked = Instant::now();
         let upstream = self.upstream(provider)?;
+        let asked = upstream.asked();
         let guarded = upstream.within(call);
         let observation = guarded.call(verb, work).await?;
         Ok(self.shown(upstream, observation, asked))
@@ -336,12 +335,7 @@ impl Executions {
 
     /// The execution after a write that was asked for at `asked`. Watchers get the change
     /// immediately.
-    fn shown(
-        &self,
-        upstream: &Upstream,
-        observation: Observation,
-        asked: Instant,
-    ) -> v1::Execution {
+    fn shown(&self, upstream: &Upstream, observation: Observation, asked: Asked) -> v1::Execution {
         let answer = upstream.sighting(observation);
         self.hub.saw(&answer, asked);
         convert::execution(answer.execution)

@@ -12,7 +12,7 @@ use stateway_provider_api::{
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use super::{LEASE, RECONNECT, RENEW};
+use super::{LEASE, PAUSE, RECONNECT, RENEW, RENEW_AGAIN};
 use crate::message::{Claim, ClaimedTask, Done, HandOut, OpenTask, StoredView};
 use crate::provider::token::Token;
 
@@ -34,8 +34,12 @@ pub(super) struct Book {
     workers: BTreeMap<Arc<str>, Known>,
     /// Executions with tasks that wait for a worker, by id.
     waiting: BTreeMap<Arc<str>, Waiting>,
+    /// The same by the time since when they wait: the order in which tasks are handed out.
+    by_age: BTreeSet<(Timestamp, Arc<str>)>,
     /// Executions that handed a task to a worker which did not get it: the answer was lost.
     missed: BTreeSet<(Arc<str>, Arc<str>)>,
+    /// Those that are being asked again.
+    asking: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 /// A worker that is connected, or that was and is expected to reconnect.
@@ -74,6 +78,8 @@ struct Waiting {
     tenant: String,
     since: Timestamp,
     claiming: bool,
+    /// The pause after a claim that failed, and its end.
+    pause: Option<(Duration, Instant)>,
 }
 
 /// A claim to send to an object.
@@ -104,6 +110,7 @@ impl Known {
             most,
             lease: LEASE,
             again: false,
+            has: Vec::new(),
         }
     }
 
@@ -186,9 +193,17 @@ impl Book {
         }
     }
 
-    /// The executions that handed a task to a worker which did not get it.
-    pub(super) fn take_missed(&mut self) -> Vec<(Arc<str>, Arc<str>)> {
-        std::mem::take(&mut self.missed).into_iter().collect()
+    /// The executions that handed a task to a worker which did not get it. Each is asked once at a time.
+    pub(super) fn ask_for_missed(&mut self) -> Vec<(Arc<str>, Arc<str>)> {
+        let missed = std::mem::take(&mut self.missed).into_iter();
+        missed
+            .filter(|pair| self.asking.insert(pair.clone()))
+            .collect()
+    }
+
+    /// An execution was asked again for the tasks of a worker.
+    pub(super) fn asked_again(&mut self, pair: &(Arc<str>, Arc<str>)) {
+        self.asking.remove(pair);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -323,33 +338,16 @@ impl Book {
         for claimed in &done.claimed {
             self.deliver(execution, claimed, at, now);
         }
-        self.note(&done.seen);
+        // Nobody here could take a task: other gateways may have workers for it.
+        if !self.workers.is_empty() {
+            self.note(&done.seen);
+        }
     }
 
     /// Takes note of a stored view: tasks that wait, and tasks that workers no longer have.
     pub(super) fn note(&mut self, seen: &StoredView) {
+        self.count(seen);
         let (id, at) = (&seen.view.id, progress(seen));
-        let before = self.waiting.get(id);
-        if before.is_none_or(|before| before.at <= at) {
-            let claiming = before.is_some_and(|before| before.claiming);
-            let since = before.map(|before| before.since);
-            let tasks = seen.tasks.iter().filter(|task| task.worker.is_none());
-            let tasks: Vec<_> = tasks.cloned().collect();
-            if seen.o == 1 && !tasks.is_empty() {
-                let tenant = seen.view.labels.get("tenant").cloned();
-                let since = since.or(seen.view.times.updated);
-                let waiting = Waiting {
-                    at,
-                    tasks,
-                    tenant: tenant.unwrap_or_default(),
-                    since: since.unwrap_or_default(),
-                    claiming,
-                };
-                self.waiting.insert(Arc::clone(id), waiting);
-            } else {
-                self.waiting.remove(id);
-            }
-        }
         for (worker, known) in &mut self.workers {
             reconcile(known, seen, at);
             if known.missed(seen) {
@@ -358,9 +356,43 @@ impl Book {
         }
     }
 
+    /// Takes note of the tasks that wait.
+    pub(super) fn count(&mut self, seen: &StoredView) {
+        let (id, at) = (&seen.view.id, progress(seen));
+        let before = self.waiting.get(id);
+        if before.is_some_and(|before| before.at > at) {
+            return;
+        }
+        let tasks = seen.tasks.iter().filter(|task| task.worker.is_none());
+        let tasks: Vec<_> = tasks.cloned().collect();
+        if seen.o != 1 || tasks.is_empty() {
+            self.wait_no_longer(id);
+            return;
+        }
+        let since = before.map(|before| before.since);
+        let since = since.or(seen.view.times.updated).unwrap_or_default();
+        let tenant = seen.view.labels.get("tenant").cloned();
+        let waiting = Waiting {
+            at,
+            tasks,
+            tenant: tenant.unwrap_or_default(),
+            since,
+            claiming: before.is_some_and(|before| before.claiming),
+            pause: before.and_then(|before| before.pause),
+        };
+        self.waiting.insert(Arc::clone(id), waiting);
+        self.by_age.insert((since, Arc::clone(id)));
+    }
+
+    fn wait_no_longer(&mut self, execution: &str) {
+        if let Some((id, waiting)) = self.waiting.remove_entry(execution) {
+            self.by_age.remove(&(waiting.since, id));
+        }
+    }
+
     /// An execution does not exist any more.
     pub(super) fn forget(&mut self, execution: &str) {
-        self.waiting.remove(execution);
+        self.wait_no_longer(execution);
         for known in self.workers.values_mut() {
             let gone = known
                 .held
@@ -403,22 +435,26 @@ impl Book {
         ))));
     }
 
-    /// The claims that can be sent now, with room reserved for their tasks.
-    pub(super) fn claims(&mut self, most: usize) -> Vec<Order> {
+    /// The claims that can be sent now, with room reserved for their tasks: what waits longest first, and
+    /// the worker with the most room.
+    pub(super) fn claims(&mut self, most: usize, now: Instant) -> Vec<Order> {
         let mut orders = Vec::new();
         if !self.workers.values().any(Known::takes_tasks) {
             return orders;
         }
-        for (execution, waiting) in &mut self.waiting {
+        for (_, execution) in &self.by_age {
             if orders.len() >= most {
                 break;
             }
-            if waiting.claiming {
+            let Some(waiting) = self.waiting.get_mut(execution) else {
+                continue;
+            };
+            if waiting.claiming || waiting.pause.is_some_and(|(_, end)| now < end) {
                 continue;
             }
             let workers = self.workers.values_mut();
-            let mut workers = workers.filter(|known| known.takes_tasks());
-            let taker = workers.find_map(|known| {
+            let workers = workers.filter(|known| known.takes_tasks());
+            let takers = workers.filter_map(|known| {
                 let claim = known.claim(0);
                 let tasks = waiting.tasks.iter();
                 let count = tasks
@@ -428,6 +464,7 @@ impl Book {
                 let most = most.min(known.room()).min(MOST_PER_CLAIM);
                 (most > 0).then_some((known, most))
             });
+            let taker = takers.max_by_key(|(known, _)| known.room());
             if let Some((known, most)) = taker {
                 known.reserved += most;
                 waiting.claiming = true;
@@ -440,21 +477,43 @@ impl Book {
         orders
     }
 
-    /// A claim was answered, or has failed.
-    pub(super) fn claimed(&mut self, order: &Order) {
+    /// A claim was answered, or failed at this time: then it is not made again at once.
+    pub(super) fn claimed(&mut self, order: &Order, failed: Option<Instant>) {
         self.unreserve(&order.claim.worker, order.claim.most);
         if let Some(waiting) = self.waiting.get_mut(&order.execution) {
             waiting.claiming = false;
+            waiting.pause = failed.map(|now| {
+                let longer = |(pause, _): (Duration, _)| (pause * 2).min(PAUSE.1);
+                let pause = waiting.pause.map_or(PAUSE.0, longer);
+                (pause, now + pause)
+            });
         }
     }
 
-    /// A claim that asks again for the tasks that a worker has by the log.
-    pub(super) fn ask_again(&self, worker: &str) -> Option<Claim> {
+    /// A claim that asks for all tasks that a worker has by the log.
+    pub(super) fn claim_again(&self, worker: &str) -> Option<Claim> {
         let known = self.workers.get(worker)?;
         Some(Claim {
             again: true,
             ..known.claim(0)
         })
+    }
+
+    /// A claim that asks an execution for the tasks that a worker has by the log and not here.
+    pub(super) fn ask_again(&self, worker: &str, execution: &str) -> Option<Claim> {
+        let held = self.workers.get(worker)?.held.values();
+        let held = held.filter(|held| held.token.e == *execution);
+        Some(Claim {
+            has: held.filter_map(|held| held.open.hand_out()).collect(),
+            ..self.claim_again(worker)?
+        })
+    }
+
+    /// A renewal failed: the next one follows soon.
+    pub(super) fn renew_again(&mut self, worker: &str, now: Instant) {
+        if let Some(known) = self.workers.get_mut(worker) {
+            known.renewed = (now + RENEW_AGAIN).checked_sub(RENEW).unwrap_or(now);
+        }
     }
 
     /// The executions of which workers have tasks, and whose leases are to be renewed now.
@@ -492,6 +551,10 @@ impl Book {
                 let execution = Arc::from(held.token.e.as_str());
                 Some((execution, held.open.hand_out()?))
             }));
+        }
+        if self.workers.is_empty() {
+            self.waiting.clear();
+            self.by_age.clear();
         }
         lost
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use stateway_machine::Verb as Command;
 use stateway_model::ErrorKind;
@@ -11,56 +10,60 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::book::Order;
-use super::{HostPort, LEASE, MOST_CLAIMS, PATIENCE, SCAN, Shared};
-use crate::message::{Claim, Done, HandOut, ObjectRequest, VERSION, Work};
+use super::{HostPort, LEASE, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, Shared};
+use crate::message::{Claim, Done, HandOut, ObjectRequest, StoredView, VERSION, Work};
 use crate::object::VIEW;
-use crate::provider::{ObjectKind, StoredValue, ViewQuery, stored};
+use crate::provider::{ObjectKind, ViewQuery, place, stored};
 
 /// How many views are read at a time.
 const VIEWS_PER_READ: usize = 1_000;
-/// The first and the longest pause before a call that failed is made again.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Hands out tasks for as long as workers are connected or expected.
+/// Hands out tasks until the provider is dropped.
 pub(super) async fn run<P: HostPort>(shared: Arc<Shared<P>>) {
-    let claims = Arc::new(Semaphore::new(MOST_CLAIMS));
-    let mut scanned: Option<Instant> = None;
+    // Side by side: an engine that is slow to answer a query must not delay the renewal of leases.
+    tokio::join!(hand_out(&shared), look(&shared));
+}
+
+/// Reads the stored views again and again while workers are known.
+async fn look<P: HostPort>(shared: &Shared<P>) {
     loop {
-        let due = scanned.map_or_else(Instant::now, |scanned| scanned + SCAN);
+        if !shared.book().is_empty() {
+            if let Err(error) = scan(shared).await {
+                tracing::debug!("open tasks cannot be read: {error}");
+            }
+            shared.wake.notify_one();
+        }
+        tokio::time::sleep(SCAN).await;
+    }
+}
+
+/// Hands out the tasks that are known, renews leases and takes tasks from workers that are silent.
+async fn hand_out<P: HostPort>(shared: &Arc<Shared<P>>) {
+    let claims = Arc::new(Semaphore::new(MOST_CLAIMS));
+    loop {
         tokio::select! {
             () = shared.wake.notified() => {}
-            () = tokio::time::sleep_until(due) => {}
+            () = tokio::time::sleep(SCAN) => {}
         }
         let now = Instant::now();
         let lost = shared.book().lapse(now);
         for (execution, hand_out) in lost {
-            tokio::spawn(release(Arc::clone(&shared), execution, hand_out));
+            tokio::spawn(release(Arc::clone(shared), execution, hand_out));
         }
         let renewals = shared.book().renewals(now);
         for (execution, worker) in renewals {
-            tokio::spawn(renew(Arc::clone(&shared), execution, worker));
+            tokio::spawn(renew(Arc::clone(shared), execution, worker));
         }
-        if shared.book().is_empty() {
-            // Nobody to hand a task to. A connection begins the loop again.
-            scanned = Some(now);
-            continue;
-        }
-        if now >= due {
-            if let Err(error) = scan(&shared).await {
-                tracing::debug!("open tasks cannot be read: {error}");
-            }
-            scanned = Some(Instant::now());
-        }
-        let missed = shared.book().take_missed();
+        let missed = shared.book().ask_for_missed();
         for (execution, worker) in missed {
-            tokio::spawn(ask_again(Arc::clone(&shared), execution, worker));
+            tokio::spawn(ask_again(Arc::clone(shared), execution, worker));
         }
-        let orders = shared.book().claims(claims.available_permits());
+        let orders = shared.book().claims(claims.available_permits(), now);
         for order in orders {
             let Ok(permit) = Arc::clone(&claims).acquire_owned().await else {
                 return;
             };
-            let shared = Arc::clone(&shared);
+            let shared = Arc::clone(shared);
             tokio::spawn(async move {
                 claim(&shared, &order).await;
                 drop(permit);
@@ -131,11 +134,11 @@ async fn claim<P: HostPort>(shared: &Shared<P>, order: &Order) {
         Ok(done) => {
             // In one step, so that the room of the claim is not given away before its tasks are there.
             let mut book = shared.book();
-            book.claimed(order);
+            book.claimed(order, None);
             book.learn(&done, Instant::now());
         }
         Err(error) => {
-            shared.book().claimed(order);
+            shared.book().claimed(order, Some(Instant::now()));
             failed(shared, &order.execution, &error);
         }
     }
@@ -143,14 +146,15 @@ async fn claim<P: HostPort>(shared: &Shared<P>, order: &Order) {
 
 /// Asks an execution again for the tasks of a worker.
 async fn ask_again<P: HostPort>(shared: Arc<Shared<P>>, execution: Arc<str>, worker: Arc<str>) {
-    let Some(claim) = shared.book().ask_again(&worker) else {
-        return;
-    };
-    let answer = shared.send(&execution, ("hand-out", Work::Claim), Some(claim));
-    match answer.await {
-        Ok(done) => shared.learn(&done),
-        Err(error) => failed(&shared, &execution, &error),
+    let claim = shared.book().ask_again(&worker, &execution);
+    if let Some(claim) = claim {
+        let answer = shared.send(&execution, ("hand-out", Work::Claim), Some(claim));
+        match answer.await {
+            Ok(done) => shared.learn(&done),
+            Err(error) => failed(&shared, &execution, &error),
+        }
     }
+    shared.book().asked_again(&(execution, worker));
 }
 
 fn failed<P: HostPort>(shared: &Shared<P>, execution: &str, error: &Error) {
@@ -178,12 +182,15 @@ pub(super) async fn release<P: HostPort>(
 
 async fn renew<P: HostPort>(shared: Arc<Shared<P>>, execution: Arc<str>, worker: Arc<str>) {
     let work = Work::Renew {
-        worker,
+        worker: Arc::clone(&worker),
         lease: LEASE,
     };
     match shared.send(&execution, ("lease", work), None).await {
         Ok(done) => shared.learn(&done),
-        Err(error) => failed(&shared, &execution, &error),
+        Err(error) => {
+            shared.book().renew_again(&worker, Instant::now());
+            failed(&shared, &execution, &error);
+        }
     }
 }
 
@@ -198,32 +205,49 @@ pub(super) async fn recover<P: HostPort>(shared: Arc<Shared<P>>, worker: Arc<str
 }
 
 async fn send_held<P: HostPort>(shared: &Arc<Shared<P>>, worker: &Arc<str>) -> Result<()> {
-    let found = open_views(shared).await?;
-    for found in found {
-        let Ok(seen) = stored(Verb::Work, &found.value) else {
-            continue;
-        };
-        let has = |task: &&crate::message::OpenTask| task.worker.as_ref() == Some(worker);
-        let Some(task) = seen.tasks.iter().find(has) else {
-            continue;
-        };
-        let Some(claim) = shared.book().ask_again(worker) else {
+    let mut having: Vec<StoredView> = Vec::new();
+    each_open_view(shared, |seen| {
+        if seen
+            .tasks
+            .iter()
+            .any(|it| it.worker.as_ref() == Some(worker))
+        {
+            having.push(seen);
+        }
+    })
+    .await?;
+    for seen in having {
+        let id = &seen.view.id;
+        let Some(mut claim) = shared.book().claim_again(worker) else {
             return Ok(());
         };
-        let other = task.identity.as_ref().map_or("", |identity| identity);
-        if !other.eq_ignore_ascii_case(&claim.identity) {
-            // A task that was handed out in another name goes to another worker.
-            if let Some(hand_out) = task.hand_out() {
-                release(Arc::clone(shared), Arc::clone(&seen.view.id), hand_out).await;
-            }
-            continue;
+        let tasks = seen.tasks.iter();
+        let tasks = tasks.filter(|task| task.worker.as_ref() == Some(worker));
+        let (own, others): (Vec<_>, Vec<_>) = tasks.partition(|task| {
+            let identity = task.identity.as_ref().map_or("", |identity| identity);
+            identity.eq_ignore_ascii_case(&claim.identity)
+        });
+        // A task that was handed out in another name goes to another worker.
+        for hand_out in others.into_iter().filter_map(|task| task.hand_out()) {
+            release(Arc::clone(shared), Arc::clone(id), hand_out).await;
         }
-        match shared
-            .send(&seen.view.id, ("hand-out", Work::Claim), Some(claim))
-            .await
-        {
-            Ok(done) => shared.learn(&done),
-            Err(error) => failed(shared, &seen.view.id, &error),
+        // One answer has room for a part of the tasks only.
+        while claim.has.len() < own.len() {
+            let sent = shared.send(id, ("hand-out", Work::Claim), Some(claim.clone()));
+            let done = match sent.await {
+                Ok(done) => done,
+                Err(error) => {
+                    failed(shared, id, &error);
+                    break;
+                }
+            };
+            let sent = done.claimed.iter().filter_map(|it| it.open.hand_out());
+            let before = claim.has.len();
+            claim.has.extend(sent);
+            shared.learn(&done);
+            if claim.has.len() == before {
+                break;
+            }
         }
     }
     Ok(())
@@ -231,14 +255,12 @@ async fn send_held<P: HostPort>(shared: &Arc<Shared<P>>, worker: &Arc<str>) -> R
 
 /// Reads all executions with open tasks, and those of which a worker has a task or a task was waiting.
 async fn scan<P: HostPort>(shared: &Shared<P>) -> Result<()> {
-    let open = open_views(shared).await?;
     let mut seen_ids = BTreeSet::new();
-    for found in open {
-        if let Ok(seen) = stored(Verb::Work, &found.value) {
-            shared.book().note(&seen);
-            seen_ids.insert(found.object);
-        }
-    }
+    each_open_view(shared, |seen| {
+        shared.book().note(&seen);
+        seen_ids.insert(seen.view.id.to_string());
+    })
+    .await?;
     let (held, waiting) = {
         let book = shared.book();
         (book.executions_held(), book.executions_waiting())
@@ -261,7 +283,7 @@ async fn scan<P: HostPort>(shared: &Shared<P>) -> Result<()> {
     let mut gone: BTreeSet<_> = rest.iter().map(String::as_str).collect();
     for found in &found {
         gone.remove(found.object.as_str());
-        if let Ok(seen) = stored(Verb::Work, &found.value) {
+        if let Ok(seen) = stored(Verb::Work, found) {
             shared.book().note(&seen);
         }
     }
@@ -271,8 +293,11 @@ async fn scan<P: HostPort>(shared: &Shared<P>) -> Result<()> {
     Ok(())
 }
 
-async fn open_views<P: HostPort>(shared: &Shared<P>) -> Result<Vec<StoredValue>> {
-    let mut all = Vec::new();
+/// Reads the views of all executions with open tasks, page by page. One that cannot be read is left out.
+pub(super) async fn each_open_view<P: HostPort>(
+    shared: &Shared<P>,
+    mut take: impl FnMut(StoredView) + Send,
+) -> Result<()> {
     let mut before = None;
     loop {
         let query = ViewQuery {
@@ -283,14 +308,15 @@ async fn open_views<P: HostPort>(shared: &Shared<P>) -> Result<Vec<StoredValue>>
         };
         let call = Call::within(PATIENCE);
         let found = shared.host.port.views(&call, Verb::Work, &query).await?;
-        let is_last = found.len() < VIEWS_PER_READ;
-        if let Some(last) = found.last() {
-            let seen = stored(Verb::Work, &last.value)?;
-            before = Some((seen.n, last.object.clone()));
+        for found in &found {
+            match stored(Verb::Work, found) {
+                Ok(seen) => take(seen),
+                Err(error) => tracing::debug!(execution = found.object, "skipped: {error}"),
+            }
         }
-        all.extend(found);
-        if is_last {
-            return Ok(all);
-        }
+        let Some(last) = found.last().filter(|_| found.len() >= VIEWS_PER_READ) else {
+            return Ok(());
+        };
+        before = Some(place(Verb::Work, last)?);
     }
 }

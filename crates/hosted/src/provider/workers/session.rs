@@ -22,6 +22,8 @@ use crate::provider::token::Token;
 
 /// The most results of a worker that may be on their way to objects.
 const MOST_IN_FLIGHT: usize = 256;
+/// The most refusals that wait for a worker to read them.
+const MOST_UNREAD: usize = 256;
 
 /// One connected worker.
 pub(super) struct Session<P: HostPort> {
@@ -90,6 +92,11 @@ impl<P: HostPort> Session<P> {
 
 impl<P: HostPort> WorkerSession for Session<P> {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // A worker that does not read refusals is not listened to meanwhile. No waker is needed: the
+        // next message is ready.
+        if self.own.len() >= MOST_UNREAD {
+            return Poll::Pending;
+        }
         let is_full = |flight: &Flight| flight.count.load(Ordering::Acquire) >= MOST_IN_FLIGHT;
         if !is_full(&self.flight) {
             return Poll::Ready(());
