@@ -67,10 +67,15 @@ impl OpenIdProvider {
                 Discovery::parse(&text, &self.issuer).map_err(|error| error.to_string())
             });
             match parsed {
-                Ok(discovery) => current.discovery = Some(Arc::new(discovery)),
+                Ok(discovery) => {
+                    current.discovery = Some(Arc::new(discovery));
+                    current.failed.clear();
+                }
                 Err(why) => {
-                    let issuer = &self.issuer;
-                    tracing::error!("configuration of the issuer {issuer} not loaded: {why}");
+                    if current.failed != why {
+                        let issuer = &self.issuer;
+                        tracing::error!("configuration of the issuer {issuer} not loaded: {why}");
+                    }
                     current.failed = why;
                 }
             }

@@ -201,6 +201,12 @@ async fn pages_calls_and_streams_have_the_identity_of_the_session() {
         .await;
     assert_eq!(spoofed.status, 401, "{spoofed:?}");
     assert!(spoofed.text.contains("IDENTITY_HEADERS_NOT_ACCEPTED"));
+    // Plain gRPC does not take sessions.
+    let message = get.encode_to_vec();
+    let plain = visitor
+        .call_as("application/grpc", method, &message, &[])
+        .await;
+    assert_eq!(plain.headers["grpc-status"], "16", "{plain:?}");
     // Two proofs are refused.
     let both = visitor
         .get("/whoami", &[("authorization", "Bearer a.b.c")])
@@ -441,10 +447,12 @@ async fn new_keys_of_the_provider_are_fetched() {
     let mut visitor = scene.visitor();
     let answer = visitor.sign_in("/executions").await;
     assert_refused(&visitor, &answer, "TOKEN_KEY_UNKNOWN");
-    let (folder, provider) = (Folder::new(), scene.provider.clone());
-    let running = Running::new(configured(&folder, &provider)).await;
-    let mut visitor = Visitor::new(&running, &folder);
-    assert_eq!(visitor.sign_in("/executions").await.status, 303);
+    let begin = std::time::Instant::now();
+    while visitor.sign_in("/executions").await.status != 303 {
+        assert!(begin.elapsed() < crate::support::PATIENCE, "no new keys");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_eq!(visitor.who().await, ADA);
 }
 
 #[tokio::test]

@@ -92,18 +92,26 @@ impl Visitor {
     }
 
     pub(crate) async fn call_from(&mut self, method: &str, message: &[u8], site: &str) -> Answer {
+        let headers = [("sec-fetch-site", site), ("sec-fetch-mode", "cors")];
+        let web = "application/grpc-web+proto";
+        self.call_as(web, method, message, &headers).await
+    }
+
+    pub(crate) async fn call_as(
+        &mut self,
+        content_type: &str,
+        method: &str,
+        message: &[u8],
+        headers: &[(&str, &str)],
+    ) -> Answer {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
         let body = [&[0][..], &length, message].concat();
         let request = self
             .client
             .post(format!("{}{method}", self.url))
-            .header("content-type", "application/grpc-web+proto")
+            .header("content-type", content_type)
             .body(body);
-        self.send(
-            request,
-            &[("sec-fetch-site", site), ("sec-fetch-mode", "cors")],
-        )
-        .await
+        self.send(request, headers).await
     }
 
     /// Asks the provider for what the gateway sent the browser there for, and answers the address of

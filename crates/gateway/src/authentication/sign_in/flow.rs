@@ -42,6 +42,8 @@ const HOME: &str = "/executions";
 
 /// The largest form: an API key and a path.
 const LARGEST_FORM: usize = 16 * 1024;
+/// How long a form may take.
+const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 
 const TRANSACTION: &str = "sign-in transaction 1";
 
@@ -232,7 +234,8 @@ impl Authentication {
         };
         let reads = matches!(parts.method, Method::GET | Method::HEAD);
         match parts.uri.path() {
-            PAGE | START | CALLBACK if !reads => SignInAnswer::Method("GET"),
+            PAGE if !reads => SignInAnswer::Method("GET"),
+            START | CALLBACK if parts.method != Method::GET => SignInAnswer::Method("GET"),
             KEY | OUT if parts.method != Method::POST => SignInAnswer::Method("POST"),
             START => match start(sign_in, &back(&query), jar).await {
                 Ok(answer) => answer,
@@ -245,8 +248,11 @@ impl Authentication {
                 answer.with_cookie(jar.remove_transaction())
             }
             KEY => {
-                let form = to_bytes(axum::body::Body::new(body), LARGEST_FORM).await;
-                let form = Fields::parse(&form.unwrap_or_default());
+                let form = to_bytes(axum::body::Body::new(body), LARGEST_FORM);
+                // A form that is too large or too slow has no key.
+                let form = tokio::time::timeout(FORM_TIMEOUT, form).await;
+                let form = form.ok().and_then(Result::ok).unwrap_or_default();
+                let form = Fields::parse(&form);
                 let back = back(&form);
                 let answer = self.key(sign_in, &form, &back, &parts.headers, jar);
                 count("api-key", &answer);
