@@ -74,7 +74,8 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("client", &["proto"]),
-    ("dashboard", &["proto"]),
+    // The identity of a visitor is passed on to the API unchanged.
+    ("dashboard", &["proto", "identity"]),
     (
         "cli",
         &[

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod conformance;
 mod connection;
+mod contexts;
 mod count;
 mod definitions;
 mod demo;
@@ -21,6 +22,8 @@ mod history;
 mod host;
 mod keys;
 mod list;
+mod login;
+mod logout;
 mod man;
 mod pause;
 mod providers;
@@ -39,6 +42,7 @@ mod triggers;
 mod verify;
 mod wait;
 mod watch;
+mod whoami;
 mod worker;
 mod workers;
 
@@ -47,6 +51,7 @@ use clap::Subcommand;
 use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::failure::Outcome;
+use crate::sign_in::keep_fresh;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -125,6 +130,15 @@ pub enum Command {
     /// Show the providers of the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
+    /// Sign in to a gateway and keep the credential
+    Login(login::Login),
+    /// Sign out: remove the credential of a gateway
+    Logout(logout::Logout),
+    /// Show who the gateway takes you for
+    Whoami(whoami::Whoami),
+    /// List, choose and delete contexts: gateways with the credentials for them
+    #[command(subcommand)]
+    Contexts(contexts::ContextsCommand),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -145,18 +159,47 @@ pub enum Command {
     Man(man::Man),
 }
 
+impl Command {
+    /// Whether a command sends the credential of a context.
+    const fn calls_gateway(&self) -> bool {
+        !matches!(
+            self,
+            Self::Serve(_)
+                | Self::Host(_)
+                | Self::Demo(_)
+                | Self::Login(_)
+                | Self::Logout(_)
+                | Self::Contexts(_)
+                | Self::Keys(_)
+                | Self::Config(_)
+                | Self::Conformance(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+        )
+    }
+}
+
 /// Runs one command.
 ///
 /// # Errors
 /// Why it did not do what was asked.
 pub async fn run(arguments: Arguments) -> Outcome {
     let globals = &arguments.globals;
+    let _fresh = if arguments.command.calls_gateway() {
+        Some(keep_fresh(globals).await?)
+    } else {
+        None
+    };
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
         Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
+        Command::Login(command) => Box::pin(command.run(globals)).await,
+        Command::Logout(command) => Box::pin(command.run(globals)).await,
+        Command::Whoami(command) => Box::pin(command.run(globals)).await,
+        Command::Contexts(command) => Box::pin(command.run(globals)).await,
         Command::Keys(command) => command.run(globals),
         Command::Access(command) => command.run(globals),
         Command::Audit(command) => command.run(globals),

@@ -12,6 +12,7 @@ mod frames;
 mod handshakes;
 mod origin;
 mod peer;
+mod people;
 mod services;
 mod shrink;
 mod stream;

@@ -31,7 +31,10 @@ mod watch;
 
 pub use access::{AccessError, AccessSettings, RulesSource};
 pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, OnFailure};
-pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
+pub use authentication::{
+    AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
+    JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,
+};
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
 pub use quota::{Quota, QuotaRule, QuotaSettings};

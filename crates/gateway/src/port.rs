@@ -36,8 +36,7 @@ impl Port {
         if !address.ip().is_loopback() && !is_guarded {
             return Err(StartError::NotLoopback(address));
         }
-        let client_ca = settings.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
-        let authentication = Authentication::load(&settings.authentication, client_ca.is_some())?;
+        let authentication = Authentication::load(settings)?;
         let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
         let refuse = |source| StartError::Bind { address, source };

@@ -23,7 +23,8 @@ const PEER_TESTS: &[&str] = &[
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
     "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
      (the real Temporal server, needs Python 3.10 and PyPI)",
-    "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
+    "tests/browser (the dashboard in a browser, needs Chromium and its driver; sign-in at a real \
+     OpenID provider, needs Node.js and npm)",
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -44,6 +45,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         }
         heading("Temporal server and a worker for it");
         match peers::temporal() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+        heading("OpenID provider");
+        match peers::openid_provider() {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }

@@ -77,7 +77,7 @@ fn combine(
         Err(message) => problems.push(Problem {
             file: path.map(Path::to_owned),
             place: None,
-            message: format!("[authentication.jwt] {message}"),
+            message,
         }),
     }
     let is_authenticated = settings.authentication.is_required();

@@ -38,6 +38,8 @@ const SHORTEST_RELOAD: Duration = Duration::from_millis(100);
 const SHORTEST_REFRESH: Duration = Duration::from_secs(10);
 
 /// In more, tokens that have expired would be as good as others.
+const SHORTEST_SESSION: Duration = Duration::from_secs(60);
+const LONGEST_SESSION: Duration = Duration::from_secs(30 * 24 * 3600);
 const LONGEST_LEEWAY: Duration = Duration::from_secs(300);
 
 /// In less, clients would have to connect for every call.
@@ -160,6 +162,7 @@ pub(super) fn authentication(
     authentication: &AuthenticationSettings,
 ) -> Vec<Problem> {
     let jwt = authentication.jwt.as_ref();
+    let sign_in = &authentication.sign_in;
     let rules = [
         (
             authentication.reload_interval < SHORTEST_RELOAD,
@@ -172,6 +175,14 @@ pub(super) fn authentication(
         (
             jwt.is_some_and(|jwt| jwt.rules.leeway > LONGEST_LEEWAY),
             "`jwt.leeway` must be at most 5m",
+        ),
+        (
+            sign_in.idle_timeout < SHORTEST_SESSION || sign_in.lifetime < SHORTEST_SESSION,
+            "`sign_in.idle_timeout` and `sign_in.lifetime` must be at least 1m",
+        ),
+        (
+            sign_in.lifetime > LONGEST_SESSION,
+            "`sign_in.lifetime` must be at most 30d",
         ),
     ];
     broken(path, "authentication", rules)

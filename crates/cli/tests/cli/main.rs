@@ -23,10 +23,15 @@ mod history;
 mod hostile;
 mod keys;
 mod list;
+mod login;
 mod man;
 mod operate;
 mod otlp;
 mod policy;
+// Not everything of it is needed here.
+#[allow(dead_code)]
+#[path = "../../../gateway/tests/secure/provider.rs"]
+mod provider;
 mod providers;
 mod pty;
 mod replay;

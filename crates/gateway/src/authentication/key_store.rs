@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use stateway_identity::Identity;
-use stateway_identity::api_key::{KeyError, KeyFile, MOST_BYTES};
+use stateway_identity::api_key::{KeyError, KeyFile, MOST_BYTES, StoredKey};
 
 use super::AuthenticationError;
 
@@ -59,15 +59,39 @@ impl KeyStore {
 
     /// Whose key this is.
     pub(super) fn verify(&self, key: &str, now: Timestamp) -> Result<Identity, KeyError> {
+        self.verify_with_id(key, now).map(|(_, identity)| identity)
+    }
+
+    /// Whose key this is, and its id.
+    pub(super) fn verify_with_id(
+        &self,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<(String, Identity), KeyError> {
+        self.used(now, |file| file.verify(key, now))
+    }
+
+    /// Whose key has this id, for somebody who has proved before to have the key.
+    pub(super) fn current(&self, id: &str, now: Timestamp) -> Result<Identity, KeyError> {
+        self.used(now, |file| file.current(id, now))
+            .map(|(_, identity)| identity)
+    }
+
+    /// Finds a key and notes that it was used.
+    fn used(
+        &self,
+        now: Timestamp,
+        find: impl FnOnce(&KeyFile) -> Result<(&StoredKey, Identity), KeyError>,
+    ) -> Result<(String, Identity), KeyError> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let (stored, identity) = current.file.verify(key, now)?;
+        let (stored, identity) = find(&current.file)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         match used.times.get_mut(&stored.id) {
             Some(time) => *time = now.max(*time),
             None => drop(used.times.insert(stored.id.clone(), now)),
         }
         used.is_written = false;
-        Ok(identity)
+        Ok((stored.id.clone(), identity))
     }
 
     /// Reads the file again. One that cannot be used keeps the old keys, and is reported once.

@@ -92,11 +92,29 @@ pub(super) enum Sender {
 
 /// The origins whose pages may call, beside the gateway's own.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AllowedOrigins(Vec<Origin>);
+pub(super) struct AllowedOrigins {
+    origins: Vec<Origin>,
+    /// The gateway's own origin as browsers see it, if it is configured.
+    own: Option<Origin>,
+}
 
 impl AllowedOrigins {
-    pub(super) fn new(origins: Vec<Origin>) -> Self {
-        Self(origins)
+    pub(super) fn new(origins: Vec<Origin>, own: Option<&Origin>) -> Self {
+        let own = own.cloned();
+        Self { origins, own }
+    }
+
+    /// Whether a page of this allowed origin is a page of the gateway itself.
+    pub(super) fn is_own_page<B>(&self, request: &Request<B>, origin: &HeaderValue) -> bool {
+        match request.headers().get(SEC_FETCH_SITE) {
+            Some(site) => site == "same-origin",
+            None => self.is_own(origin),
+        }
+    }
+
+    fn is_own(&self, origin: &HeaderValue) -> bool {
+        let own = self.own.as_ref().map(|own| own.text.as_bytes());
+        own.is_some_and(|own| own.eq_ignore_ascii_case(origin.as_bytes()))
     }
 
     /// Who sent the request, or why it is refused.
@@ -130,7 +148,9 @@ impl AllowedOrigins {
         let is_own = match (site.map(HeaderValue::as_bytes), origin) {
             // Only the browser itself can set this header.
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),
-            (None, Some(origin)) => is_origin_of(origin, &host, is_encrypted),
+            (None, Some(origin)) => {
+                self.is_own(origin) || is_origin_of(origin, &host, is_encrypted)
+            }
             (None, None) => true,
         };
         if is_own || (!is_plain_grpc && is_navigation(request.method(), headers)) {
@@ -161,12 +181,12 @@ impl AllowedOrigins {
         let is_loopback = bare.eq_ignore_ascii_case("localhost")
             || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
-        is_loopback || self.0.iter().any(is_configured)
+        is_loopback || self.origins.iter().chain(&self.own).any(is_configured)
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {
         let origin = origin.as_bytes();
-        let mut known = self.0.iter();
+        let mut known = self.origins.iter();
         known.any(|known| known.text.as_bytes().eq_ignore_ascii_case(origin))
     }
 }
@@ -209,7 +229,7 @@ mod tests {
     fn sender(headers: &[(&str, &str)]) -> Result<Sender, Refused> {
         let configured = vec!["https://ops.example.org".parse().unwrap()];
         let request = asked(Version::HTTP_11, "POST", headers);
-        AllowedOrigins::new(configured).sender(&request, false, false)
+        AllowedOrigins::new(configured, None).sender(&request, false, false)
     }
 
     #[test]
