@@ -15,6 +15,7 @@ mod escalations;
 mod events;
 mod explain;
 mod get;
+mod health;
 mod history;
 mod host;
 mod keys;
@@ -51,6 +52,8 @@ use crate::failure::Outcome;
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Check whether a gateway serves
+    Health(health::Health),
     /// Run portable executions inside another engine
     Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
@@ -146,6 +149,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Health(command) => command.run(globals).await,
         Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,

@@ -18,6 +18,14 @@ pub struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
+    pub(crate) monitoring: Option<Monitoring>,
+}
+
+/// The second port, for probes and scrapers.
+#[derive(Debug)]
+pub(crate) struct Monitoring {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
 }
 
 impl Port {
@@ -35,14 +43,27 @@ impl Port {
         let client_ca = settings.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
         let authentication = Authentication::load(&settings.authentication, client_ca.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
-        let refuse = |source| StartError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
+        let (listener, address) = bound(address).await?;
+        let monitoring = match settings.monitoring_listen {
+            Some(address) => {
+                let (listener, address) = bound(address).await?;
+                Some(Monitoring { listener, address })
+            }
+            None => None,
+        };
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
+            monitoring,
         })
     }
+}
+
+async fn bound(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refuse = |source| StartError::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(refuse)?;
+    let address = listener.local_addr().map_err(refuse)?;
+    Ok((listener, address))
 }

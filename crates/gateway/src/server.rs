@@ -13,6 +13,7 @@ use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
@@ -45,6 +46,12 @@ pub type Pages = Box<dyn FnOnce(Routes, CancellationToken) -> Router + Send>;
 
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
+
+/// Connections to the port for probes and scrapers, calls that one of them may have under way, and the time
+/// after which an unused one is closed.
+const PROBE_CONNECTIONS: usize = 1_024;
+const PROBES_PER_CONNECTION: u32 = 16;
+const PROBE_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long reads may take to end at shutdown.
 const READ_GRACE: Duration = Duration::from_secs(2);
@@ -90,7 +97,8 @@ impl StartError {
                  [authentication.proxy]; or listen on 127.0.0.1 or [::1]."
             }
             Self::Bind { .. } => {
-                "Choose another address with --listen, or stop the process that uses it."
+                "Choose another address with --listen (or `server.monitoring_listen`), or stop the process \
+                 that uses it."
             }
             Self::Tls(_) => {
                 "Configure PEM files that this process can read: `server.tls.cert` with the \
@@ -157,6 +165,12 @@ impl Gateway {
         self.port.address
     }
 
+    /// Where probes and scrapers are served, if they have a port of their own.
+    #[must_use]
+    pub fn monitoring_addr(&self) -> Option<SocketAddr> {
+        self.port.monitoring.as_ref().map(|port| port.address)
+    }
+
     /// Whether clients must use TLS.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
@@ -192,12 +206,19 @@ impl Gateway {
             stop: stop.clone(),
         });
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
-        services.push(NamedHandler::new(health));
+        services.push(NamedHandler::new(health.clone()));
         let services = Services::new(services);
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
+        let monitoring = self.port.monitoring.take();
+        let for_monitoring = monitoring.as_ref().map(|port| {
+            let pages = plain_pages(self.metrics.clone(), engines.clone(), false);
+            let pages = Routes::from(pages.fallback(nowhere));
+            let services = Services::new(vec![NamedHandler::new(health)]);
+            Front::for_monitoring(services, pages, port.address.ip().is_loopback())
+        });
         let pages =
             plain_pages(self.metrics.clone(), engines, is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
@@ -217,6 +238,15 @@ impl Gateway {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
+        if let (Some(port), Some(front)) = (monitoring, for_monitoring) {
+            let limits = ConnectionLimits {
+                max_streams: PROBES_PER_CONNECTION,
+                idle_timeout: limits.idle_timeout.min(PROBE_IDLE_TIMEOUT),
+                ..limits
+            };
+            let connections = Connections::new(front, limits, None, stop.clone(), cut.clone());
+            probes.spawn(monitor_until(port.listener, connections, stop.clone()));
+        }
         let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
@@ -408,6 +438,31 @@ async fn accept_until(
     }
     open.close();
     open
+}
+
+/// Answers probes and scrapers until `stop` is cancelled. Their connections are few and their calls short, so
+/// that a connection beyond [`PROBE_CONNECTIONS`] waits until another one ends.
+async fn monitor_until(listener: TcpListener, connections: Connections, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(PROBE_CONNECTIONS));
+    let open = TaskTracker::new();
+    let mut acceptor = Acceptor::new(listener);
+    loop {
+        let accepted = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, acceptor.next().await)
+        };
+        let (permit, (stream, address)) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accepted => accepted,
+        };
+        let serving = connections.clone().serve(stream, Peer(address));
+        open.spawn(async move {
+            serving.await;
+            drop(permit);
+        });
+    }
+    open.close();
+    open.wait().await;
 }
 
 /// The answer to a path that has no page.

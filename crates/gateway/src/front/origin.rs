@@ -92,11 +92,26 @@ pub(super) enum Sender {
 
 /// The origins whose pages may call, beside the gateway's own.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AllowedOrigins(Vec<Origin>);
+pub(super) struct AllowedOrigins {
+    origins: Vec<Origin>,
+    /// Whether requests may name any host.
+    any_host: bool,
+}
 
 impl AllowedOrigins {
     pub(super) fn new(origins: Vec<Origin>) -> Self {
-        Self(origins)
+        Self {
+            origins,
+            any_host: false,
+        }
+    }
+
+    /// No origins, for a port whose clients may know it by any name.
+    pub(super) const fn none_on_any_host() -> Self {
+        Self {
+            origins: Vec::new(),
+            any_host: true,
+        }
     }
 
     /// Who sent the request, or why it is refused.
@@ -149,7 +164,8 @@ impl AllowedOrigins {
             Some(host) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
             None => None,
         };
-        let is_ours = |authority: &Authority| is_encrypted || self.is_ours(authority.host());
+        let is_any = is_encrypted || self.any_host;
+        let is_ours = |authority: &Authority| is_any || self.is_ours(authority.host());
         let are_ours = named.next().is_none()
             && in_target.as_ref().is_none_or(is_ours)
             && in_header.as_ref().is_none_or(is_ours);
@@ -161,12 +177,12 @@ impl AllowedOrigins {
         let is_loopback = bare.eq_ignore_ascii_case("localhost")
             || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
-        is_loopback || self.0.iter().any(is_configured)
+        is_loopback || self.origins.iter().any(is_configured)
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {
         let origin = origin.as_bytes();
-        let mut known = self.0.iter();
+        let mut known = self.origins.iter();
         known.any(|known| known.text.as_bytes().eq_ignore_ascii_case(origin))
     }
 }
