@@ -45,7 +45,8 @@ use clap::Subcommand;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -140,11 +141,31 @@ pub enum Command {
     Man(man::Man),
 }
 
+/// Runs one command to its end, on a runtime of its own.
+///
+/// Not async, so that the code of every command is generated here. If `main` polled the future, the compiler
+/// would generate it there, in one piece and after everything else.
+///
+/// # Errors
+/// Why it did not do what was asked.
+pub fn run_to_end(arguments: Arguments) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(
+            Exit::Internal,
+            format!("the runtime cannot be started: {error}"),
+        )
+    })?;
+    runtime.block_on(run(arguments))
+}
+
 /// Runs one command.
 ///
 /// # Errors
 /// Why it did not do what was asked.
-pub async fn run(arguments: Arguments) -> Outcome {
+async fn run(arguments: Arguments) -> Outcome {
     let globals = &arguments.globals;
     let context = || Context::new(globals);
     match arguments.command {

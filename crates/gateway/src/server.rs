@@ -9,6 +9,7 @@ use axum::Router;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::future::BoxFuture;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
@@ -181,10 +182,17 @@ impl Gateway {
     ///
     /// # Errors
     /// The server could not be set up or broke off.
-    pub async fn serve(
-        mut self,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), StartError> {
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+        self.serve_until(Box::pin(shutdown)).await
+    }
+
+    /// A trait object, so that the code of the server is generated in this crate, and not again in every crate that
+    /// serves a gateway.
+    fn serve_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(self.serve_boxed(shutdown))
+    }
+
+    async fn serve_boxed(mut self, shutdown: BoxFuture<'_, ()>) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
             self.settings.token_key,
@@ -424,11 +432,10 @@ async fn drained(upstreams: &Upstreams, drain: Duration) {
 async fn accept_until(
     listener: TcpListener,
     connections: Connections,
-    shutdown: impl Future<Output = ()> + Send,
+    mut shutdown: BoxFuture<'_, ()>,
 ) -> TaskTracker {
     let open = TaskTracker::new();
     let mut acceptor = Acceptor::new(listener);
-    let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let (stream, address) = tokio::select! {
             () = &mut shutdown => break,
