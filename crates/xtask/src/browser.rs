@@ -92,11 +92,15 @@ fn missing(packages: &[&str]) -> String {
 
 /// Installs packages of Debian.
 pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
-    // A list of packages that is days old names versions that the mirror no longer has.
-    succeed(apt_get().args(["update", "--quiet=2"]))?;
+    update()?;
     let mut install = apt_get();
     install.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
     succeed(install.args(packages))
+}
+
+/// A list of packages that is days old names versions that the mirror no longer has.
+pub(crate) fn update() -> Result<(), String> {
+    succeed(apt_get().args(["update", "--quiet=2"]))
 }
 
 /// `apt-get`, by `sudo` where we may not install; a password is never asked for.

@@ -15,10 +15,13 @@ struct Program {
     is_optional: bool,
 }
 
-const PROGRAMS: [Program; 8] = [
+/// promtool comes with a server that its package would start, so that the package is unpacked and not installed.
+const PROMTOOL: &str = "promtool";
+const PROMTOOL_PACKAGE: &str = "prometheus";
+
+const PROGRAMS: [Program; 7] = [
     Program::needed("busybox", "busybox-static"),
     Program::needed("openssl", "openssl"),
-    Program::needed("promtool", "prometheus"),
     Program::needed("strace", "strace"),
     Program::needed("systemd-analyze", "systemd"),
     Program::optional("buildah", "buildah"),
@@ -55,12 +58,17 @@ pub(crate) fn run() -> Result<(), String> {
 /// A program is missing and cannot be installed, or a test failed.
 pub(crate) fn tests(tally: &mut Tally) -> Result<(), String> {
     install()?;
+    let promtool = promtool()?;
     let python = peers::deploy()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).chain(promtool);
+    let path = std::env::join_paths(path).map_err(|error| format!("PATH: {error}"))?;
     succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
     let mut tests = Command::new(python);
     tests
         .args(["-m", "pytest", "-v", "-p", "no:cacheprovider"])
         .arg(root().join("deploy/tests"))
+        .env("PATH", path)
         .env("STATEWAY_BINARY", target().join("debug/stateway"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
     if follow(&mut tests, |line| tally.read(line))? {
@@ -90,6 +98,44 @@ fn install() -> Result<(), String> {
         // The tests of the image can do without them, and report it.
         if let Err(error) = browser::install(&builder) {
             eprintln!("{error}");
+        }
+    }
+    Ok(())
+}
+
+/// The folder of promtool, if it is not on the PATH.
+fn promtool() -> Result<Option<PathBuf>, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| folder.join(PROMTOOL).is_file()) {
+        return Ok(None);
+    }
+    let home = target().join("peers/promtool");
+    let folder = home.join("usr/bin");
+    if folder.join(PROMTOOL).is_file() {
+        return Ok(Some(folder));
+    }
+    eprintln!("unpacking {PROMTOOL} (once)");
+    let unpacked = unpack(&home);
+    unpacked.map_err(|error| {
+        format!(
+            "the tests of deploy/ need promtool: {error}\n\
+             hint: put promtool on the PATH; `cargo xtask test --hermetic` leaves the tests out"
+        )
+    })?;
+    Ok(Some(folder))
+}
+
+fn unpack(home: &Path) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", home.display());
+    std::fs::create_dir_all(home).map_err(wrong)?;
+    browser::update()?;
+    let mut download = Command::new("apt-get");
+    download.current_dir(home).args(["download", "--quiet=2"]);
+    succeed(download.arg(PROMTOOL_PACKAGE))?;
+    for entry in std::fs::read_dir(home).map_err(wrong)? {
+        let file = entry.map_err(wrong)?.path();
+        if file.extension().is_some_and(|extension| extension == "deb") {
+            succeed(Command::new("dpkg-deb").arg("-x").arg(&file).arg(home))?;
         }
     }
     Ok(())
@@ -128,6 +174,7 @@ mod tests {
             for rest in text.split("program(\"").skip(1) {
                 let name = rest.split('"').next().unwrap_or_default();
                 let is_debian = PROGRAMS.iter().any(|it| it.name == name && !it.is_optional);
+                let is_debian = is_debian || name == PROMTOOL;
                 let is_pinned = packages.lines().any(|pin| {
                     pin.starts_with(&format!("{name}-")) || pin.starts_with(&format!("{name}_"))
                 });
