@@ -18,9 +18,9 @@ fn has_test(source: &str, file: &str, test: &str) -> bool {
     let Some((before, _)) = source.split_once(&format!("fn {test}(")) else {
         return false;
     };
-    // The attributes are the lines up to the item before.
-    let attributes = before.lines().rev().skip(1);
-    let mut attributes = attributes.take_while(|line| {
+    // The attributes are the lines above, up to the item before.
+    let above = before.rsplit_once('\n').map_or("", |(above, _)| above);
+    let mut attributes = above.lines().rev().take_while(|line| {
         let line = line.trim();
         line.starts_with("#[") || line.starts_with("//")
     });
@@ -54,10 +54,11 @@ fn every_row_of_the_threat_model_names_a_test() {
 
 #[test]
 fn a_function_that_is_no_test_does_not_count() {
-    let source = "#[tokio::test]\nasync fn it_holds() {}\n\nfn helper() {}\n\n#[test]\n/// Why.\nfn so_does_this() {}\n";
+    let source = "#[tokio::test]\nasync fn it_holds() {}\n\nfn helper() {}\n\n#[test]\n/// Why.\nfn so_does_this() {}\n#[test]\nfn this_too() {}\n";
     for (test, exists) in [
         ("it_holds", true),
         ("so_does_this", true),
+        ("this_too", true),
         ("helper", false),
         ("it", false),
     ] {
