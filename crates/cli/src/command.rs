@@ -18,6 +18,7 @@ mod escalations;
 mod events;
 mod explain;
 mod get;
+mod health;
 mod history;
 mod host;
 mod keys;
@@ -50,14 +51,21 @@ use clap::Subcommand;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
+<<<<<<< HEAD
 use crate::failure::Outcome;
 use crate::sign_in::keep_fresh;
+=======
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+>>>>>>> w19d
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Check whether a gateway serves
+    Health(health::Health),
     /// Run portable executions inside another engine
     Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
@@ -159,6 +167,7 @@ pub enum Command {
     Man(man::Man),
 }
 
+<<<<<<< HEAD
 impl Command {
     /// Whether a command sends the credential of a context.
     const fn calls_gateway(&self) -> bool {
@@ -177,13 +186,33 @@ impl Command {
                 | Self::Man(_)
         )
     }
+=======
+/// Runs one command to its end, on a runtime of its own.
+///
+/// Not async, so that the code of every command is generated here. If `main` polled the future, the compiler
+/// would generate it there, in one piece and after everything else.
+///
+/// # Errors
+/// Why it did not do what was asked.
+pub fn run_to_end(arguments: Arguments) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(
+            Exit::Internal,
+            format!("the runtime cannot be started: {error}"),
+        )
+    })?;
+    runtime.block_on(run(arguments))
+>>>>>>> w19d
 }
 
 /// Runs one command.
 ///
 /// # Errors
 /// Why it did not do what was asked.
-pub async fn run(arguments: Arguments) -> Outcome {
+async fn run(arguments: Arguments) -> Outcome {
     let globals = &arguments.globals;
     let _fresh = if arguments.command.calls_gateway() {
         Some(keep_fresh(globals).await?)
@@ -193,6 +222,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Health(command) => command.run(globals).await,
         Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,

@@ -20,8 +20,19 @@ pub struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
+<<<<<<< HEAD
     pub(crate) access: Option<Arc<AccessControl>>,
     pub(crate) audit: Option<Arc<Auditor>>,
+=======
+    pub(crate) monitoring: Option<Monitoring>,
+}
+
+/// The second port, for probes and scrapers.
+#[derive(Debug)]
+pub(crate) struct Monitoring {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+>>>>>>> w19d
 }
 
 impl Port {
@@ -39,18 +50,40 @@ impl Port {
         let authentication = Authentication::load(settings)?;
         let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
+<<<<<<< HEAD
         let refuse = |source| StartError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(refuse)?;
         let address = listener.local_addr().map_err(refuse)?;
         // After the port: whoever has it is the one that writes the log.
         let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
+=======
+        let (listener, address) = bound(address).await?;
+        let monitoring = match settings.monitoring_listen {
+            Some(address) => {
+                let (listener, address) = bound(address).await?;
+                Some(Monitoring { listener, address })
+            }
+            None => None,
+        };
+>>>>>>> w19d
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
+<<<<<<< HEAD
             access,
             audit,
+=======
+            monitoring,
+>>>>>>> w19d
         })
     }
+}
+
+async fn bound(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refuse = |source| StartError::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(refuse)?;
+    let address = listener.local_addr().map_err(refuse)?;
+    Ok((listener, address))
 }

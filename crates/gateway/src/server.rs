@@ -8,12 +8,17 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+<<<<<<< HEAD
 use axum::{Extension, Router};
 use stateway_identity::Identity;
+=======
+use futures::future::BoxFuture;
+>>>>>>> w19d
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
@@ -53,6 +58,12 @@ const NO_METRICS: &str = "No access rule allows you to read everything, which th
 
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
+
+/// Connections to the port for probes and scrapers, calls that one of them may have under way, and the time
+/// after which an unused one is closed.
+const PROBE_CONNECTIONS: usize = 1_024;
+const PROBES_PER_CONNECTION: u32 = 16;
+const PROBE_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long reads may take to end at shutdown.
 const READ_GRACE: Duration = Duration::from_secs(2);
@@ -107,7 +118,8 @@ impl StartError {
                  [authentication.proxy]; or listen on 127.0.0.1 or [::1]."
             }
             Self::Bind { .. } => {
-                "Choose another address with --listen, or stop the process that uses it."
+                "Choose another address with --listen (or `server.monitoring_listen`), or stop the process \
+                 that uses it."
             }
             Self::Tls(_) => {
                 "Configure PEM files that this process can read: `server.tls.cert` with the \
@@ -185,6 +197,12 @@ impl Gateway {
         self.port.address
     }
 
+    /// Where probes and scrapers are served, if they have a port of their own.
+    #[must_use]
+    pub fn monitoring_addr(&self) -> Option<SocketAddr> {
+        self.port.monitoring.as_ref().map(|port| port.address)
+    }
+
     /// Whether clients must use TLS.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
@@ -195,10 +213,17 @@ impl Gateway {
     ///
     /// # Errors
     /// The server could not be set up or broke off.
-    pub async fn serve(
-        mut self,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), StartError> {
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+        self.serve_until(Box::pin(shutdown)).await
+    }
+
+    /// A trait object, so that the code of the server is generated in this crate, and not again in every crate that
+    /// serves a gateway.
+    fn serve_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(self.serve_boxed(shutdown))
+    }
+
+    async fn serve_boxed(mut self, shutdown: BoxFuture<'_, ()>) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
             self.settings.token_key.as_ref().map(TokenKey::bytes),
@@ -219,16 +244,32 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
+<<<<<<< HEAD
         let access = self.port.access.take();
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
         services.push(NamedHandler::new(health));
         let audit = self.port.audit.take();
         let services = Services::new(services, audit.clone());
+=======
+        let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
+        services.push(NamedHandler::new(health.clone()));
+        let services = Services::new(services);
+>>>>>>> w19d
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
+<<<<<<< HEAD
         let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
+=======
+        let monitoring = self.port.monitoring.take();
+        let for_monitoring = monitoring.as_ref().map(|port| {
+            let pages = plain_pages(self.metrics.clone(), engines.clone(), false);
+            let pages = Routes::from(pages.fallback(nowhere));
+            let services = Services::new(vec![NamedHandler::new(health)]);
+            Front::for_monitoring(services, pages, port.address.ip().is_loopback())
+        });
+>>>>>>> w19d
         let pages =
             plain_pages(metrics, engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
@@ -266,8 +307,21 @@ impl Gateway {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
+<<<<<<< HEAD
         let connections =
             Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
+=======
+        if let (Some(port), Some(front)) = (monitoring, for_monitoring) {
+            let limits = ConnectionLimits {
+                max_streams: PROBES_PER_CONNECTION,
+                idle_timeout: limits.idle_timeout.min(PROBE_IDLE_TIMEOUT),
+                ..limits
+            };
+            let connections = Connections::new(front, limits, None, stop.clone(), cut.clone());
+            probes.spawn(monitor_until(port.listener, connections, stop.clone()));
+        }
+        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
+>>>>>>> w19d
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -450,11 +504,10 @@ async fn drained(upstreams: &Upstreams, drain: Duration) {
 async fn accept_until(
     listener: TcpListener,
     connections: Connections,
-    shutdown: impl Future<Output = ()> + Send,
+    mut shutdown: BoxFuture<'_, ()>,
 ) -> TaskTracker {
     let open = TaskTracker::new();
     let mut acceptor = Acceptor::new(listener);
-    let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let (stream, address) = tokio::select! {
             () = &mut shutdown => break,
@@ -466,6 +519,7 @@ async fn accept_until(
     open
 }
 
+<<<<<<< HEAD
 /// Keeps the entry `audit` of the standard health service up to date.
 async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: CancellationToken) {
     loop {
@@ -479,6 +533,31 @@ async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: Cance
             () = tokio::time::sleep(AUDIT_CHECK) => {}
         }
     }
+=======
+/// Answers probes and scrapers until `stop` is cancelled. Their connections are few and their calls short, so
+/// that a connection beyond [`PROBE_CONNECTIONS`] waits until another one ends.
+async fn monitor_until(listener: TcpListener, connections: Connections, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(PROBE_CONNECTIONS));
+    let open = TaskTracker::new();
+    let mut acceptor = Acceptor::new(listener);
+    loop {
+        let accepted = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, acceptor.next().await)
+        };
+        let (permit, (stream, address)) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accepted => accepted,
+        };
+        let serving = connections.clone().serve(stream, Peer(address));
+        open.spawn(async move {
+            serving.await;
+            drop(permit);
+        });
+    }
+    open.close();
+    open.wait().await;
+>>>>>>> w19d
 }
 
 /// The answer to a path that has no page.

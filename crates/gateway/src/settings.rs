@@ -41,6 +41,9 @@ impl fmt::Debug for TokenKey {
 pub struct Settings {
     /// Where to listen. Loopback only, unless TLS and a method of authentication are configured.
     pub listen: SocketAddr,
+    /// A second address that serves `/healthz`, `/metrics` and the health service, and nothing else:
+    /// without TLS and without authentication, for probes and scrapers.
+    pub monitoring_listen: Option<SocketAddr>,
     /// A call without a deadline of its own gets this one.
     pub default_deadline: Duration,
     /// No call may ask for more. Bounds `WaitExecution`; streams have no deadline.
@@ -93,6 +96,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)),
+            monitoring_listen: None,
             default_deadline: Duration::from_secs(30),
             longest_deadline: Duration::from_secs(3600),
             max_message_bytes: 4 * 1024 * 1024,

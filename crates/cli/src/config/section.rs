@@ -81,6 +81,9 @@ section! {
         dashboard: bool,
     }
     beside {
+        /// A second address, for probes and scrapers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        monitoring_listen: Option<SocketAddr>,
         /// Origins whose web pages may call the API from a browser.
         allowed_origins: Vec<AllowedOrigin>,
         /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.

@@ -69,6 +69,7 @@ fn combine(
     if let Some(listen) = overrides.listen {
         settings.listen = listen;
     }
+    settings.monitoring_listen = file.server.monitoring_listen;
     let origins = file.server.allowed_origins.into_iter();
     settings.allowed_origins = origins.map(|AllowedOrigin(origin)| origin).collect();
     settings.tls = file.server.tls.map(|tls| tls.settings(directory));

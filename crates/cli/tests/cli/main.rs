@@ -18,6 +18,7 @@ mod demo;
 mod documentation;
 mod explain;
 mod get;
+mod health;
 mod held;
 mod history;
 mod hostile;

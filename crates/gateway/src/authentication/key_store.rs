@@ -39,6 +39,17 @@ struct Used {
     times: BTreeMap<String, Timestamp>,
     is_written: bool,
     written: Option<Instant>,
+    /// The last attempt to write has failed, and was reported.
+    is_failing: bool,
+}
+
+impl Used {
+    /// Takes in how an attempt to write ended. Whether a failure is to be reported: once, because a file of keys
+    /// may be on a read-only file system for good.
+    fn is_news(&mut self, has_failed: bool) -> bool {
+        let was_failing = std::mem::replace(&mut self.is_failing, has_failed);
+        has_failed && !was_failing
+    }
 }
 
 impl KeyStore {
@@ -52,6 +63,7 @@ impl KeyStore {
                 times: times(&used_path(path)),
                 is_written: true,
                 written: None,
+                is_failing: false,
             }),
             reported: Mutex::default(),
         })
@@ -149,9 +161,14 @@ impl KeyStore {
         drop(used);
         let new = beside(&path, ".new");
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
-        if let Err(error) = written {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = used.is_news(written.is_err());
+        drop(used);
+        if let (Err(error), true) = (written, is_news) {
             let file = path.display();
-            tracing::warn!("the times of use of API keys cannot be written to {file}: {error}");
+            tracing::warn!(
+                "the times of use of API keys are kept in memory only, because {file} cannot be written: {error}"
+            );
         }
     }
 }
@@ -194,5 +211,18 @@ fn wrong(path: &Path, why: String) -> AuthenticationError {
         key: "api_keys.file",
         file: path.to_owned(),
         why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_to_write_is_reported_once_until_it_has_worked_again() {
+        let mut used = Used::default();
+        let outcomes = [false, true, true, true, false, true];
+        let news = outcomes.map(|has_failed| used.is_news(has_failed));
+        assert_eq!(news, [false, true, false, false, false, true]);
     }
 }

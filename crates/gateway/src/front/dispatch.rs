@@ -96,6 +96,18 @@ impl Front {
         }
     }
 
+    /// The front of the port for probes and scrapers, without authentication. Beyond loopback, clients
+    /// know the port by addresses and names that are not configured here.
+    pub(crate) fn for_monitoring(services: Services, pages: Routes, is_loopback: bool) -> Self {
+        let front = Self::new(services, pages, Vec::new(), None);
+        let origins = if is_loopback {
+            AllowedOrigins::default()
+        } else {
+            AllowedOrigins::none_on_any_host()
+        };
+        Self { origins, ..front }
+    }
+
     /// Answers a request.
     pub(super) async fn answer(
         &self,

@@ -94,6 +94,7 @@ pub(super) enum Sender {
 #[derive(Debug, Clone, Default)]
 pub(super) struct AllowedOrigins {
     origins: Vec<Origin>,
+<<<<<<< HEAD
     /// The gateway's own origin as browsers see it, if it is configured.
     own: Option<Origin>,
 }
@@ -115,6 +116,26 @@ impl AllowedOrigins {
     fn is_own(&self, origin: &HeaderValue) -> bool {
         let own = self.own.as_ref().map(|own| own.text.as_bytes());
         own.is_some_and(|own| own.eq_ignore_ascii_case(origin.as_bytes()))
+=======
+    /// Whether requests may name any host.
+    any_host: bool,
+}
+
+impl AllowedOrigins {
+    pub(super) fn new(origins: Vec<Origin>) -> Self {
+        Self {
+            origins,
+            any_host: false,
+        }
+    }
+
+    /// No origins, for a port whose clients may know it by any name.
+    pub(super) const fn none_on_any_host() -> Self {
+        Self {
+            origins: Vec::new(),
+            any_host: true,
+        }
+>>>>>>> w19d
     }
 
     /// Who sent the request, or why it is refused.
@@ -169,7 +190,8 @@ impl AllowedOrigins {
             Some(host) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
             None => None,
         };
-        let is_ours = |authority: &Authority| is_encrypted || self.is_ours(authority.host());
+        let is_any = is_encrypted || self.any_host;
+        let is_ours = |authority: &Authority| is_any || self.is_ours(authority.host());
         let are_ours = named.next().is_none()
             && in_target.as_ref().is_none_or(is_ours)
             && in_header.as_ref().is_none_or(is_ours);
@@ -181,7 +203,11 @@ impl AllowedOrigins {
         let is_loopback = bare.eq_ignore_ascii_case("localhost")
             || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
+<<<<<<< HEAD
         is_loopback || self.origins.iter().chain(&self.own).any(is_configured)
+=======
+        is_loopback || self.origins.iter().any(is_configured)
+>>>>>>> w19d
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {
