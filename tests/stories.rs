@@ -32,6 +32,7 @@ mod pages;
 mod policy;
 mod project;
 mod providers;
+mod quotas;
 mod recovery;
 mod reflection;
 mod remote;
