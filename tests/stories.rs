@@ -33,6 +33,7 @@ mod pages;
 mod policy;
 mod project;
 mod providers;
+mod quotas;
 mod recovery;
 mod reflection;
 mod remote;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stateway_model::Payload;
-use stateway_provider_api::adapter::one_line;
+use stateway_provider_api::adapter::{one_line, secret_variable};
 use stateway_provider_api::{ANONYMOUS, Call, Result, Verb};
 
 use crate::config::Endpoint;
@@ -287,7 +287,7 @@ fn headers(api: &'static str, endpoint: &Endpoint) -> std::result::Result<Header
         (None, None) => return Ok(HeaderMap::new()),
         (Some(_), Some(_)) => return Err(ConfigError::TwoTokens(api)),
         (Some(name), None) => {
-            let token = std::env::var(name).map_err(|error| error.to_string());
+            let token = secret_variable(name).map_err(str::to_owned);
             (format!("the variable {name}"), token)
         }
         (None, Some(file)) => {

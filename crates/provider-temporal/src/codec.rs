@@ -121,7 +121,8 @@ impl RemoteCodec {
             return Err(wrong(format!("`{}`: {why}", codec.url)));
         }
         if let Some(name) = &codec.bearer_env {
-            let token = std::env::var(name).map_err(|error| wrong(format!("`{name}`: {error}")))?;
+            let token = stateway_provider_api::adapter::secret_variable(name)
+                .map_err(|error| wrong(format!("`{name}`: {error}")))?;
             let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
             let mut value = value.map_err(|_| wrong(format!("`{name}` is not a token")))?;
             value.set_sensitive(true);

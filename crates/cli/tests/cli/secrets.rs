@@ -76,6 +76,30 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
     }
 }
 
+/// The error of the standard library about a variable that is not UTF-8 quotes its value.
+#[test]
+fn a_secret_in_a_variable_that_cannot_be_used_is_not_quoted() {
+    use std::os::unix::ffi::OsStringExt;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = [SENTINEL.as_bytes(), &[0xff]].concat();
+    for provider in [
+        "kind = \"restate\"\nadmin = { url = \"http://127.0.0.1:1\", bearer_env = \"BROKEN\" }\n\
+         ingress = { url = \"http://127.0.0.1:1\" }\n",
+        "kind = \"temporal\"\naddress = \"http://127.0.0.1:1\"\napi_key_env = \"BROKEN\"\n",
+        "kind = \"builtin\"\n[[providers.p.webhooks]]\nname = \"w\"\nurl = \"http://127.0.0.1:1\"\n\
+         secret_env = \"BROKEN\"\n",
+    ] {
+        let config = format!("[providers.p]\n{provider}");
+        std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+        let mut check = command(folder.path());
+        check.args(["config", "check"]);
+        check.env("BROKEN", std::ffi::OsString::from_vec(broken.clone()));
+        let answer = finish(&mut check, "").exits(2);
+        assert!(answer.err.contains("BROKEN"), "{}", answer.err);
+        has_no_secret(&answer.err);
+    }
+}
+
 #[test]
 fn a_gateway_says_no_secret_in_its_log_its_metrics_its_errors_and_its_records() {
     let folder = tempfile::tempdir().unwrap();

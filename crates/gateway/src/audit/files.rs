@@ -240,19 +240,16 @@ impl LogFiles {
         (self.length, self.reserved) = (0, bytes);
         self.first = self.chain.seq + 1;
         sync_folder(&self.path);
-        while self.rotated.len() > self.keep
-            && let Some((oldest, _)) = self.rotated.pop_first()
-        {
-            // The anchor names the first record that is kept, so that a file that stays is no problem.
-            if let Err(error) = std::fs::remove_file(file::rotated(&self.path, oldest)) {
-                tracing::warn!(
-                    number = oldest,
-                    "a rotated audit file cannot be removed: {error}"
-                );
+        let excess = self.rotated.len().saturating_sub(self.keep);
+        let oldest: Vec<_> = self.rotated.keys().copied().take(excess).collect();
+        self.rotated.retain(|number, _| !oldest.contains(number));
+        // First: the anchor must not ask for what is removed. A file that stays is no problem.
+        self.write_head();
+        for number in oldest {
+            if let Err(error) = std::fs::remove_file(file::rotated(&self.path, number)) {
+                tracing::warn!(number, "a rotated audit file cannot be removed: {error}");
             }
         }
-        // The anchor must not ask for what has just been removed.
-        self.write_head();
         Ok(())
     }
 

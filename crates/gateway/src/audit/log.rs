@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use stateway_audit::{ChainKey, Head, Report, Verifier, file};
 
 use super::files::{read_line, rotated};
+
+/// How often a log is read again that a gateway rotates at the same time.
+const TRIES: usize = 3;
 
 /// The files of a log. A gateway may write them at the same time.
 #[derive(Debug, Clone)]
@@ -30,18 +34,33 @@ impl AuditLog {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn verify(&self, mut anchors: Vec<Head>) -> io::Result<Report> {
+    pub fn verify(&self, anchors: Vec<Head>) -> io::Result<Report> {
+        for _ in 0..TRIES {
+            let before = self.anchor();
+            let report = self.verified(anchors.clone())?;
+            // A gateway that rotates meanwhile removes the oldest file.
+            let first = |head: &Result<Head, String>| head.as_ref().ok().map(|head| head.first);
+            if report.is_intact() || first(&before) == first(&self.anchor()) {
+                return Ok(report);
+            }
+        }
+        self.verified(anchors)
+    }
+
+    fn anchor(&self) -> Result<Head, String> {
+        let text = std::fs::read_to_string(file::head(&self.path));
+        let text = text.map_err(|error| format!("the anchor cannot be read: {error}"))?;
+        Head::parse(&self.key, &text).map_err(|error| error.to_string())
+    }
+
+    fn verified(&self, mut anchors: Vec<Head>) -> io::Result<Report> {
         // The anchor first: a gateway that writes now only adds records after it.
-        let beside = std::fs::read_to_string(file::head(&self.path));
-        let missing = match beside {
-            Err(error) => Some(format!("the anchor cannot be read: {error}")),
-            Ok(text) => match Head::parse(&self.key, &text) {
-                Ok(head) => {
-                    anchors.push(head);
-                    None
-                }
-                Err(error) => Some(error.to_string()),
-            },
+        let missing = match self.anchor() {
+            Ok(head) => {
+                anchors.push(head);
+                None
+            }
+            Err(why) => Some(why),
         };
         let mut verifier = Verifier::new(self.key.clone(), anchors);
         if let Some(why) = missing {
@@ -64,10 +83,14 @@ impl AuditLog {
     pub fn each(&self, mut read: impl FnMut(AuditLine<'_>)) -> io::Result<()> {
         // The file that is written is opened first, so that a rotation in between hides nothing.
         let active = File::open(&self.path)?;
-        let numbers = rotated(&self.path)?;
-        for number in numbers {
+        let inode = active.metadata()?.ino();
+        for number in rotated(&self.path)? {
             let path = file::rotated(&self.path, number);
-            each_line(&path, File::open(&path)?, &mut read)?;
+            let file = File::open(&path)?;
+            // It was rotated since it was opened: it comes last.
+            if file.metadata()?.ino() != inode {
+                each_line(&path, file, &mut read)?;
+            }
         }
         each_line(&self.path, active, &mut read)
     }
