@@ -51,13 +51,9 @@ use clap::Subcommand;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-<<<<<<< HEAD
-use crate::failure::Outcome;
-use crate::sign_in::keep_fresh;
-=======
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
->>>>>>> w19d
+use crate::sign_in::keep_fresh;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -167,7 +163,6 @@ pub enum Command {
     Man(man::Man),
 }
 
-<<<<<<< HEAD
 impl Command {
     /// Whether a command sends the credential of a context.
     const fn calls_gateway(&self) -> bool {
@@ -180,13 +175,16 @@ impl Command {
                 | Self::Logout(_)
                 | Self::Contexts(_)
                 | Self::Keys(_)
+                | Self::Access(_)
+                | Self::Audit(_)
                 | Self::Config(_)
                 | Self::Conformance(_)
                 | Self::Completions(_)
                 | Self::Man(_)
         )
     }
-=======
+}
+
 /// Runs one command to its end, on a runtime of its own.
 ///
 /// Not async, so that the code of every command is generated here. If `main` polled the future, the compiler
@@ -205,7 +203,6 @@ pub fn run_to_end(arguments: Arguments) -> Outcome {
         )
     })?;
     runtime.block_on(run(arguments))
->>>>>>> w19d
 }
 
 /// Runs one command.

@@ -25,7 +25,7 @@ use stateway_identity::certificate::Grant;
 use stateway_identity::{Glob, Identity, Methods, Proof, ProofError, ProxyHeaders, Request, jwt};
 use tokio_util::sync::CancellationToken;
 
-use crate::settings::Settings;
+use crate::settings::{Settings, TokenKey};
 pub use fetch::use_ring;
 use jwks_store::JwksStore;
 use key_store::KeyStore;
@@ -200,7 +200,11 @@ impl Authentication {
         let provider = provider.map(Arc::new);
         let jwks = settings.jwt.as_ref();
         let jwks = jwks.map(|jwt| JwksStore::load(jwt, provider.as_ref()));
-        let sign_in = SignIn::load(settings, provider.as_ref(), all.token_key)?;
+        let sign_in = SignIn::load(
+            settings,
+            provider.as_ref(),
+            all.token_key.as_ref().map(TokenKey::bytes),
+        )?;
         let token_header = settings.jwt.as_ref().and_then(|jwt| jwt.header.clone());
         Ok(Some(Self {
             methods,

@@ -20,10 +20,8 @@ pub struct Port {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
-<<<<<<< HEAD
     pub(crate) access: Option<Arc<AccessControl>>,
     pub(crate) audit: Option<Arc<Auditor>>,
-=======
     pub(crate) monitoring: Option<Monitoring>,
 }
 
@@ -32,7 +30,6 @@ pub struct Port {
 pub(crate) struct Monitoring {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
->>>>>>> w19d
 }
 
 impl Port {
@@ -50,13 +47,6 @@ impl Port {
         let authentication = Authentication::load(settings)?;
         let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
-<<<<<<< HEAD
-        let refuse = |source| StartError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
-        // After the port: whoever has it is the one that writes the log.
-        let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
-=======
         let (listener, address) = bound(address).await?;
         let monitoring = match settings.monitoring_listen {
             Some(address) => {
@@ -65,18 +55,16 @@ impl Port {
             }
             None => None,
         };
->>>>>>> w19d
+        // After the port: whoever has it is the one that writes the log.
+        let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
-<<<<<<< HEAD
             access,
             audit,
-=======
             monitoring,
->>>>>>> w19d
         })
     }
 }

@@ -8,12 +8,9 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-<<<<<<< HEAD
 use axum::{Extension, Router};
-use stateway_identity::Identity;
-=======
 use futures::future::BoxFuture;
->>>>>>> w19d
+use stateway_identity::Identity;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
@@ -244,32 +241,25 @@ impl Gateway {
             reporter,
             stop: stop.clone(),
         });
-<<<<<<< HEAD
         let access = self.port.access.take();
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
-        services.push(NamedHandler::new(health));
+        services.push(NamedHandler::new(health.clone()));
         let audit = self.port.audit.take();
         let services = Services::new(services, audit.clone());
-=======
-        let mut services = self.services((&hub, &approval_hub), &sealer, &stop)?;
-        services.push(NamedHandler::new(health.clone()));
-        let services = Services::new(services);
->>>>>>> w19d
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
-<<<<<<< HEAD
-        let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
-=======
         let monitoring = self.port.monitoring.take();
         let for_monitoring = monitoring.as_ref().map(|port| {
-            let pages = plain_pages(self.metrics.clone(), engines.clone(), false);
+            // Whoever can reach this port may read metrics: the rules are about callers of the main port.
+            let metrics = (self.metrics.clone(), MetricsAccess(None));
+            let pages = plain_pages(metrics, engines.clone(), audit.clone(), false);
             let pages = Routes::from(pages.fallback(nowhere));
-            let services = Services::new(vec![NamedHandler::new(health)]);
+            let services = Services::new(vec![NamedHandler::new(health)], None);
             Front::for_monitoring(services, pages, port.address.ip().is_loopback())
         });
->>>>>>> w19d
+        let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
         let pages =
             plain_pages(metrics, engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
@@ -307,21 +297,18 @@ impl Gateway {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
-<<<<<<< HEAD
-        let connections =
-            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
-=======
         if let (Some(port), Some(front)) = (monitoring, for_monitoring) {
             let limits = ConnectionLimits {
                 max_streams: PROBES_PER_CONNECTION,
                 idle_timeout: limits.idle_timeout.min(PROBE_IDLE_TIMEOUT),
                 ..limits
             };
-            let connections = Connections::new(front, limits, None, stop.clone(), cut.clone());
+            let connections =
+                Connections::new(front, limits, None, None, stop.clone(), cut.clone());
             probes.spawn(monitor_until(port.listener, connections, stop.clone()));
         }
-        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
->>>>>>> w19d
+        let connections =
+            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -519,7 +506,6 @@ async fn accept_until(
     open
 }
 
-<<<<<<< HEAD
 /// Keeps the entry `audit` of the standard health service up to date.
 async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: CancellationToken) {
     loop {
@@ -533,7 +519,8 @@ async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: Cance
             () = tokio::time::sleep(AUDIT_CHECK) => {}
         }
     }
-=======
+}
+
 /// Answers probes and scrapers until `stop` is cancelled. Their connections are few and their calls short, so
 /// that a connection beyond [`PROBE_CONNECTIONS`] waits until another one ends.
 async fn monitor_until(listener: TcpListener, connections: Connections, stop: CancellationToken) {
@@ -557,7 +544,6 @@ async fn monitor_until(listener: TcpListener, connections: Connections, stop: Ca
     }
     open.close();
     open.wait().await;
->>>>>>> w19d
 }
 
 /// The answer to a path that has no page.

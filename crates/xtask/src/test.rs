@@ -23,13 +23,9 @@ const PEER_TESTS: &[&str] = &[
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
     "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
      (the real Temporal server, needs Python 3.10 and PyPI)",
-<<<<<<< HEAD
     "tests/browser (the dashboard in a browser, needs Chromium and its driver; sign-in at a real \
      OpenID provider, needs Node.js and npm)",
-=======
-    "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
     "deploy/tests (image, unit, Helm chart and alerts, needs Python 3.10, PyPI and Debian packages)",
->>>>>>> w19d
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {

@@ -15,6 +15,7 @@ use crate::config::{Overrides, load};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::target::Target;
 use local::Local;
 
 /// A gateway that serves answers within milliseconds.
@@ -78,7 +79,7 @@ impl Health {
                 let client = context.client.clone().without_retries();
                 Checked {
                     serving: client.is_serving(call.timeout(timeout)).await?,
-                    address: globals.server.clone(),
+                    address: Target::without_credentials(globals)?.server,
                 }
             }
         };

@@ -99,7 +99,8 @@ impl Front {
     /// The front of the port for probes and scrapers, without authentication. Beyond loopback, clients
     /// know the port by addresses and names that are not configured here.
     pub(crate) fn for_monitoring(services: Services, pages: Routes, is_loopback: bool) -> Self {
-        let front = Self::new(services, pages, Vec::new(), None);
+        let quotas = QuotaSettings::default();
+        let front = Self::new(services, pages, Vec::new(), None, None, quotas);
         let origins = if is_loopback {
             AllowedOrigins::default()
         } else {

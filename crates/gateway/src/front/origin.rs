@@ -94,15 +94,28 @@ pub(super) enum Sender {
 #[derive(Debug, Clone, Default)]
 pub(super) struct AllowedOrigins {
     origins: Vec<Origin>,
-<<<<<<< HEAD
     /// The gateway's own origin as browsers see it, if it is configured.
     own: Option<Origin>,
+    /// Whether requests may name any host.
+    any_host: bool,
 }
 
 impl AllowedOrigins {
     pub(super) fn new(origins: Vec<Origin>, own: Option<&Origin>) -> Self {
-        let own = own.cloned();
-        Self { origins, own }
+        Self {
+            origins,
+            own: own.cloned(),
+            any_host: false,
+        }
+    }
+
+    /// No origins, for a port whose clients may know it by any name.
+    pub(super) const fn none_on_any_host() -> Self {
+        Self {
+            origins: Vec::new(),
+            own: None,
+            any_host: true,
+        }
     }
 
     /// Whether a page of this allowed origin is a page of the gateway itself.
@@ -116,26 +129,6 @@ impl AllowedOrigins {
     fn is_own(&self, origin: &HeaderValue) -> bool {
         let own = self.own.as_ref().map(|own| own.text.as_bytes());
         own.is_some_and(|own| own.eq_ignore_ascii_case(origin.as_bytes()))
-=======
-    /// Whether requests may name any host.
-    any_host: bool,
-}
-
-impl AllowedOrigins {
-    pub(super) fn new(origins: Vec<Origin>) -> Self {
-        Self {
-            origins,
-            any_host: false,
-        }
-    }
-
-    /// No origins, for a port whose clients may know it by any name.
-    pub(super) const fn none_on_any_host() -> Self {
-        Self {
-            origins: Vec::new(),
-            any_host: true,
-        }
->>>>>>> w19d
     }
 
     /// Who sent the request, or why it is refused.
@@ -203,11 +196,7 @@ impl AllowedOrigins {
         let is_loopback = bare.eq_ignore_ascii_case("localhost")
             || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
-<<<<<<< HEAD
         is_loopback || self.origins.iter().chain(&self.own).any(is_configured)
-=======
-        is_loopback || self.origins.iter().any(is_configured)
->>>>>>> w19d
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {

@@ -8,7 +8,7 @@ use prost::Message;
 use ring::hmac;
 use serde_json::{Value, json};
 use stateway_gateway::{
-    AuthenticationError, JwksSource, OidcSettings, SecretSource, Settings, StartError,
+    AuthenticationError, JwksSource, OidcSettings, SecretSource, Settings, StartError, TokenKey,
 };
 use stateway_identity::Secret;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
@@ -709,7 +709,7 @@ async fn sessions_survive_a_restart_with_a_fixed_key_and_only_then() {
     let (folder, provider) = (Folder::new(), Provider::start().await);
     for (key, expected) in [(Some([7; 32]), ADA), (None, "SESSION_INVALID")] {
         let mut settings = configured(&folder, &provider);
-        settings.token_key = key;
+        settings.token_key = key.map(TokenKey::new);
         let running = Running::new(settings.clone()).await;
         let mut visitor = Visitor::new(&running, &folder);
         visitor.sign_in("/executions").await;
@@ -722,7 +722,7 @@ async fn sessions_survive_a_restart_with_a_fixed_key_and_only_then() {
         if key.is_some() {
             drop(_again);
             let mut other = configured(&folder, &provider);
-            other.token_key = key;
+            other.token_key = key.map(TokenKey::new);
             other
                 .authentication
                 .sign_in
