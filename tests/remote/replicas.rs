@@ -67,7 +67,7 @@ impl Drop for Balancer {
 
 async fn gateway(socket: &Socket, key: Option<[u8; 32]>) -> Running {
     let mut gateway = TestGateway::new();
-    gateway.settings.token_key = key;
+    gateway.settings.token_key = key.map(TokenKey::new);
     let running = gateway.with("far", "remote", remote(socket)).start().await;
     serves(&running).await;
     running
