@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, PATIENCE};
 use crate::demo::binary;
-use crate::stage::{clean, mark, not_reloaded};
+use crate::stage::{mark, not_reloaded};
 
 /// A process that ends with the test, and what it prints.
 struct Process {
@@ -99,6 +99,10 @@ impl Stage {
             binary().is_file(),
             "`cargo build --package stateway-cli` builds the binary"
         );
+        // The pages of the provider ask for a font; no test asks another machine for anything.
+        browser.chrome("Network.enable", &json!({}));
+        let fonts = json!({"urls": ["*://fonts.googleapis.com/*"]});
+        browser.chrome("Network.setBlockedURLs", &fonts);
         // The certificate is of an authority that no browser knows.
         browser.chrome(
             "Security.setIgnoreCertificateErrors",
@@ -240,7 +244,10 @@ pub(crate) async fn a_person_signs_in_at_a_real_provider_and_out_again(browser: 
     );
     let expected = json!({"subject": "ada", "roles": ["ops"], "tenant": "acme", "method": "oidc"});
     assert_eq!(who, expected);
-    clean(browser);
+    // The pages of the provider ask for a font of another site, and complain without it.
+    let mut complaints = browser.complaints();
+    complaints.retain(|line| !line.contains("fonts.googleapis.com"));
+    assert_eq!(complaints, [""; 0]);
     // The sign-out ends the session here and at the provider.
     browser.click(".sign-out button");
     at(browser, &format!("{}/session/end", stage.issuer));

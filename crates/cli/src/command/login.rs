@@ -27,8 +27,8 @@ Examples:
   stateway login --server https://stateway.example.org --name prod --browser
   stateway login --server https://stateway.example.org --with-token < key.txt
 
-The gateway says where to sign in. Without a choice the device flow is used where the provider offers it:
-it works on machines without a browser. A gateway without sign-in takes an API key or a token.
+The gateway says where to sign in. Default: the device flow if the provider has it, which works on machines without a browser; else the browser flow. A gateway without sign-in takes an API key or a token.
+
 Credentials are kept in the folder STATEWAY_HOME (default: ~/.config/stateway), readable by you only.")]
 pub struct Login {
     /// Name of the context (default: the name of --context, or the host of the gateway)
@@ -105,7 +105,7 @@ impl Login {
             (Output::Json, _) => print(&to_json(&shown)?)?,
             (Output::Table, Some(who)) => print(&whoami::text(who))?,
             (Output::Table, None) => {
-                talk("the gateway does not ask who calls; nothing to sign in to")
+                talk("the gateway does not ask who calls; nothing to sign in to");
             }
         }
         talk(&format!(

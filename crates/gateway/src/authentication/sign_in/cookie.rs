@@ -87,6 +87,9 @@ impl CookieJar {
 
 /// Removes the cookies of a sign-in from a request, so that no page sees them.
 pub(crate) fn remove_cookies(headers: &mut HeaderMap) {
+    if !headers.contains_key(COOKIE) {
+        return;
+    }
     let is_ours = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default().trim();
         let name = name.strip_prefix(HOST_ONLY).unwrap_or(name);
