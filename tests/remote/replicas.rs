@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stateway_client::{Cancel, Change, Client, Get, List, Start, WatchRequest};
+use stateway_gateway::TokenKey;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 

@@ -121,23 +121,36 @@ async fn measured(server: &Server, calls: impl Future<Output = Outcome<u32>>) ->
 }
 
 async fn get_calls(channels: Vec<Channel>, name: &str) -> Outcome<u32> {
-    round(|worker| {
+    round(|worker, until| {
         let mut client = ExecutionsClient::new(channels[worker % CONNECTIONS].clone());
         let request = v1::GetExecutionRequest {
             name: name.to_owned(),
             view: v1::ExecutionView::Full.into(),
         };
-        async move || client.get_execution(request.clone()).await.map(drop)
+        async move {
+            let mut done = 0;
+            while Instant::now() < until {
+                client.get_execution(request.clone()).await?;
+                done += 1;
+            }
+            Ok(done)
+        }
     })
     .await
 }
 
-async fn empty_calls(channels: Vec<Channel>) -> Outcome<u32> {
-    round(|worker| {
+pub(crate) async fn empty_calls(channels: Vec<Channel>) -> Outcome<u32> {
+    round(|worker, until| {
         let mut client = TriggersClient::new(channels[worker % CONNECTIONS].clone());
-        async move || {
-            let message = v1::PublishEventRequest::default();
-            client.publish_event(message).await.map(drop)
+        async move {
+            let mut done = 0;
+            while Instant::now() < until {
+                client
+                    .publish_event(v1::PublishEventRequest::default())
+                    .await?;
+                done += 1;
+            }
+            Ok(done)
         }
     })
     .await
@@ -150,24 +163,13 @@ async fn channels(
     try_join_all((0..CONNECTIONS).map(|_| connect(&server.url))).await
 }
 
-/// The calls of one round, each worker a task of its own that makes one call after the other.
-pub(crate) async fn round<W>(worker: impl Fn(usize) -> W) -> Outcome<u32>
+/// The calls of one round, each worker a task of its own.
+pub(crate) async fn round<F>(worker: impl Fn(usize, Instant) -> F) -> Outcome<u32>
 where
-    W: AsyncFnMut() -> Result<(), tonic::Status> + Send + 'static,
-    for<'c> W::CallRefFuture<'c>: Send,
+    F: Future<Output = Result<u32, tonic::Status>> + Send + 'static,
 {
     let until = Instant::now() + ROUND;
-    let workers = (0..CALLS_IN_FLIGHT).map(|index| {
-        let mut call = worker(index);
-        tokio::spawn(async move {
-            let mut done = 0;
-            while Instant::now() < until {
-                call().await?;
-                done += 1;
-            }
-            Ok::<u32, tonic::Status>(done)
-        })
-    });
+    let workers = (0..CALLS_IN_FLIGHT).map(|index| tokio::spawn(worker(index, until)));
     let mut done = 0;
     for counted in workers.collect::<Vec<_>>() {
         done += counted.await??;

@@ -6,10 +6,10 @@ mod transport;
 pub(crate) use transport::serve_empty;
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use stateway_proto::v1;
 use stateway_proto::v1::executions_client::ExecutionsClient;
-use stateway_proto::v1::triggers_client::TriggersClient;
 use tonic::Request;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
@@ -60,34 +60,27 @@ pub(crate) async fn run() -> Outcome<()> {
         connect: async |url: &str| trust.channel(url).await,
     };
     let get = async |channels: Vec<Channel>| get_calls(&channels, &name, &bearer).await;
-    get::compare((&empty, empty_calls), (&stateway, get), limits).await
+    get::compare((&empty, get::empty_calls), (&stateway, get), limits).await
 }
 
 async fn get_calls(channels: &[Channel], name: &str, bearer: &AsciiMetadataValue) -> Outcome<u32> {
-    get::round(|worker| {
+    get::round(|worker, until| {
         let mut client = ExecutionsClient::new(channels[worker % channels.len()].clone());
         let message = v1::GetExecutionRequest {
             name: name.to_owned(),
             view: v1::ExecutionView::Full.into(),
         };
         let bearer = bearer.clone();
-        async move || {
-            let mut request = Request::new(message.clone());
-            request
-                .metadata_mut()
-                .insert("authorization", bearer.clone());
-            client.get_execution(request).await.map(drop)
-        }
-    })
-    .await
-}
-
-async fn empty_calls(channels: Vec<Channel>) -> Outcome<u32> {
-    get::round(|worker| {
-        let mut client = TriggersClient::new(channels[worker % channels.len()].clone());
-        async move || {
-            let message = v1::PublishEventRequest::default();
-            client.publish_event(message).await.map(drop)
+        async move {
+            let mut done = 0;
+            while Instant::now() < until {
+                let mut request = Request::new(message.clone());
+                let metadata = request.metadata_mut();
+                metadata.insert("authorization", bearer.clone());
+                client.get_execution(request).await?;
+                done += 1;
+            }
+            Ok(done)
         }
     })
     .await
