@@ -58,6 +58,11 @@ key = "/etc/stateway/tls/tls.key"
 [authentication.api_keys]
 file = "/var/lib/stateway/keys.json"
 
+[[access.rules]]
+name = "everyone"
+who = {{ subject = "*" }}
+may = "admin"
+
 [providers.builtin]
 kind = "builtin"
 path = "/var/lib/stateway/stateway.db"

@@ -250,6 +250,10 @@ impl Authentication {
         let default = AuthenticationSettings::default();
         let interval = self.reload_interval.map(Duration::from);
         let grants = self.certificates.as_ref().map(|it| it.grants.iter());
+        // No subject would mean no proxy, and perhaps no authentication at all.
+        if self.proxy.as_ref().is_some_and(|it| it.subjects.is_empty()) {
+            return Err("`proxy.subjects` must not be empty");
+        }
         let proxies = self.proxy.iter().flat_map(|proxy| &proxy.subjects);
         Ok(AuthenticationSettings {
             certificates: grants.map(|grants| grants.map(CertificateGrant::grant).collect()),

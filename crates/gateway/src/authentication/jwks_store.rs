@@ -99,12 +99,13 @@ impl JwksStore {
         if let Some(identity) = self.verified.find(token, now) {
             return Ok(identity);
         }
+        let generation = self.verified.generation();
         let accepted = self
             .checked(|keys| self.rules.verify(token, keys, now))
             .await?;
         let identity = Arc::new(accepted.identity);
-        self.verified
-            .insert(token, identity.clone(), accepted.until, now);
+        let verified = (identity.clone(), accepted.until);
+        self.verified.insert(token, verified, generation, now);
         Ok(identity)
     }
 

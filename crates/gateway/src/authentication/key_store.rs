@@ -3,7 +3,7 @@
 //! `stateway keys` writes the file. The gateway writes only a second file beside it with the times of
 //! use, so that neither overwrites what the other has written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -137,24 +137,33 @@ impl KeyStore {
 
     /// Writes when keys were used, if that has changed and was not written a moment ago.
     pub(super) fn write_used(&self, is_last: bool) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent = used.written.is_some_and(|at| at.elapsed() < WRITE_EVERY);
-        if used.is_written || (is_recent && !is_last) {
+        let lock = || self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = |used: &Used| {
+            let is_recent = used.written.is_some_and(|at| at.elapsed() < WRITE_EVERY);
+            !used.is_written && (!is_recent || is_last)
+        };
+        if !is_due(&lock()) {
             return;
         }
         let path = used_path(&self.path);
+        // Read before the lock, which every request with a key takes.
+        let written = times(&path);
+        let known: HashSet<String> = {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            current
+                .file
+                .keys()
+                .iter()
+                .map(|key| key.id.clone())
+                .collect()
+        };
+        let mut used = lock();
         // Another gateway with the same file may have seen a key later.
-        for (id, time) in times(&path) {
-            if let Some(known) = used.times.get_mut(&id) {
-                *known = time.max(*known);
-            } else {
-                used.times.insert(id, time);
-            }
+        for (id, time) in written {
+            let latest = used.times.entry(id).or_insert(time);
+            *latest = time.max(*latest);
         }
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |id: &String| current.file.keys().iter().any(|key| key.id == *id);
-        used.times.retain(|id, _| is_known(id));
-        drop(current);
+        used.times.retain(|id, _| known.contains(id));
         let text = serde_json::to_vec(&used.times).unwrap_or_default();
         used.written = Some(Instant::now());
         used.is_written = true;
