@@ -40,6 +40,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("identity", &[]),
     ("access", &["identity", "provider-api", "model"]),
+    // Keys of chains are secrets.
+    ("audit", &["identity"]),
     ("wire", &["provider-api", "model"]),
     ("provider-server", &["wire", "provider-api"]),
     ("provider-remote", &["wire", "provider-api", "model"]),
@@ -68,14 +70,17 @@ const EDGES: &[(&str, &[&str])] = &[
             "definition",
             "identity",
             "access",
+            "audit",
         ],
     ),
     ("client", &["proto"]),
-    ("dashboard", &["proto"]),
+    // The identity of a visitor is passed on to the API unchanged.
+    ("dashboard", &["proto", "identity"]),
     (
         "cli",
         &[
             "access",
+            "audit",
             "client",
             "conformance",
             "dashboard",
@@ -118,6 +123,7 @@ const PURE: &[&str] = &[
     "driver",
     "replay",
     "identity",
+    "audit",
 ];
 const IO: &[&str] = &[
     "tokio", "reqwest", "hyper", "axum", "tonic", "rusqlite", "mio", "socket2",

@@ -7,6 +7,7 @@ mod fuzz;
 mod journal;
 mod kills;
 mod process;
+mod replicas;
 
 use std::time::Duration;
 

@@ -7,4 +7,4 @@ mod duties;
 mod flood;
 mod messages;
 mod share;
-mod wire;
+pub(crate) mod wire;

@@ -132,6 +132,12 @@ impl Browser {
         url.as_str().unwrap_or_default().to_owned()
     }
 
+    /// The cookies of the page, those that no script sees included.
+    pub(crate) fn cookies(&self) -> Vec<Value> {
+        let cookies = self.ask("GET", "/cookie", None).expect("cookies");
+        cookies.as_array().cloned().unwrap_or_default()
+    }
+
     /// What a piece of script returns.
     pub(crate) fn script(&self, body: &str, arguments: &[Value]) -> Value {
         self.tell("/execute/sync", &json!({"script": body, "args": arguments}))

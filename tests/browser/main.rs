@@ -16,6 +16,7 @@ mod harness;
 mod hostile;
 mod inbox;
 mod pages;
+mod sign_in;
 mod stage;
 // The stories' own; not everything of it is needed here.
 #[allow(dead_code, unused_imports)]
@@ -82,6 +83,18 @@ fn main() -> ExitCode {
         execution::markup_of_others_does_not_run,
         demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
+    trials.extend(trials![programs;
+        sign_in::a_session_that_ends_leads_an_open_page_to_the_sign_in,
+    ]);
+    let with_provider = programs.clone().and_then(|programs| {
+        sign_in::module()?;
+        Ok(programs)
+    });
+    trials.extend(trials![with_provider;
+        sign_in::a_person_signs_in_at_a_real_provider_and_out_again,
+        sign_in::the_device_flow_is_confirmed_in_the_browser,
+        sign_in::the_browser_flow_of_the_command_line_comes_back,
+    ]);
     trials.extend(rules![
         the_port_is_read_wherever_the_line_stands,
         a_driver_that_ends_before_it_prints_its_port_is_started_again,

@@ -101,6 +101,93 @@ async fn a_flood_of_control_frames_is_cut_off_and_others_are_served() {
     }
 }
 
+/// `GET /` in HPACK, without any string.
+const REQUEST: [u8; 3] = [0x82, 0x84, 0x86];
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// Sends what `part` makes, again and again, until the connection is closed; how many parts were sent.
+async fn flood_with(
+    gateway: &Running,
+    begin: Vec<u8>,
+    most: u32,
+    mut part: impl FnMut(u32) -> Vec<u8>,
+) -> Option<u32> {
+    let RawClient { mut stream } = RawClient::connect(gateway.address).await;
+    stream.write_all(&begin).await.ok()?;
+    let (mut read, mut write) = stream.into_split();
+    let ended = tokio::spawn(async move {
+        let mut sink = tokio::io::sink();
+        let _ = tokio::io::copy(&mut read, &mut sink).await;
+    });
+    for number in 0..most {
+        if write.write_all(&part(number)).await.is_err() || ended.is_finished() {
+            return Some(number);
+        }
+        // The gateway gets its turn, so that the connection ends at the frame that is too much.
+        if number % 64 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let closed = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    closed.is_ok().then_some(most)
+}
+
+/// Requests that are opened and reset immediately (CVE-2023-44487), and requests that make the gateway reset
+/// them (CVE-2025-8671).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floods_of_resets_end_the_connection_and_others_are_served() {
+    let gateway = gateway().await;
+    let request = |number: u32| {
+        let stream = 2 * number + 1;
+        (
+            stream,
+            frame(HEADERS, END_STREAM | END_HEADERS, stream, &REQUEST),
+        )
+    };
+    let cancelled = |number| {
+        let (stream, request) = request(number);
+        [request, frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
+    };
+    let provoked = |number| {
+        let (stream, request) = request(number);
+        // A window update of nothing is an error of the stream.
+        [request, frame(WINDOW_UPDATE, 0, stream, &[0; 4])].concat()
+    };
+    let mut client = gateway.executions().await;
+    for part in [&cancelled as &(dyn Fn(u32) -> Vec<u8> + Sync), &provoked] {
+        let sent = flood_with(&gateway, Vec::new(), 100_000, part).await;
+        let sent = sent.expect("the connection is closed");
+        assert!(sent < 100_000, "{sent}");
+        let request = v1::GetExecutionRequest {
+            name: "providers/p/executions/x".into(),
+            view: 0,
+        };
+        client
+            .get_execution(request)
+            .await
+            .expect("others are served");
+    }
+}
+
+/// Headers that never end (CVE-2024-27316): CONTINUATION frames, with content and without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_that_never_end_close_the_connection() {
+    let gateway = gateway().await;
+    // A literal header with a value of 1 KiB, and nothing at all.
+    let header = [&[0x00, 0x01, b'a', 0x7f, 0x81, 0x07][..], &[b'x'; 1024]].concat();
+    for content in [header, Vec::new()] {
+        let begin = frame(HEADERS, END_STREAM, 1, &REQUEST);
+        let one = frame(CONTINUATION, 0, 1, &content);
+        let sent = flood_with(&gateway, begin, 100_000, |_| one.clone()).await;
+        let sent = sent.expect("the connection is closed");
+        assert!(sent < 100_000, "{sent}");
+    }
+}
+
 /// A window of 1 KiB means a window update for every half KiB that is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_with_a_tiny_window_reads_and_sends_as_much_as_it_wants() {

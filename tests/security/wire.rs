@@ -17,7 +17,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const ALLOW_ORIGIN: &str = "access-control-allow-origin";
 
 /// The path of every method of every service, those of health and reflection included.
-pub(super) fn every_method() -> Vec<String> {
+pub(crate) fn every_method() -> Vec<String> {
     let sets = [
         stateway_proto::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
@@ -41,14 +41,14 @@ pub(super) fn every_method() -> Vec<String> {
 
 /// An answer to a request over HTTP/1.1 or HTTP/2.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub(super) status: u16,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: Vec<u8>,
 }
 
 /// A request.
-pub(super) struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) host: &'a str,
@@ -58,7 +58,7 @@ pub(super) struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     /// A request for this machine.
-    pub(super) fn new(method: &'a str, path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
+    pub(crate) fn new(method: &'a str, path: &'a str, headers: &'a [(&'a str, &'a str)]) -> Self {
         Self {
             method,
             path,
@@ -68,7 +68,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    pub(super) fn body(self, body: &'a [u8]) -> Self {
+    pub(crate) fn body(self, body: &'a [u8]) -> Self {
         Self { body, ..self }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Over HTTP/2, on a connection of its own.
-    pub(super) async fn http2(&self, address: SocketAddr) -> Answer {
+    pub(crate) async fn http2(&self, address: SocketAddr) -> Answer {
         let stream = TcpStream::connect(address).await.expect("it listens");
         let (mut send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
         tokio::spawn(connection);
@@ -158,7 +158,7 @@ fn parse(answer: &[u8]) -> Answer {
 }
 
 /// A message in the framing of gRPC.
-pub(super) fn framed(message: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).expect("a short message");
     [&[0], &length.to_be_bytes()[..], message].concat()
 }

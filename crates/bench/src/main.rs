@@ -5,6 +5,7 @@ mod baseline;
 mod crash;
 mod engine;
 mod get;
+mod half_open;
 mod http;
 mod lab;
 mod process;
@@ -30,6 +31,7 @@ fn main() -> Outcome<()> {
     let thread = Builder::new_current_thread().enable_all().build();
     match std::env::args().nth(1).as_deref() {
         Some("gateway") => threads?.block_on(gateway()),
+        Some("half-open") => threads?.block_on(half_open::run()),
         // One call at a time: a second thread would only measure how long it takes to wake up.
         Some("restate") => thread?.block_on(restate::run()),
         Some("remote") => thread?.block_on(remote::run()),
@@ -65,7 +67,7 @@ fn main() -> Outcome<()> {
             None => threads?.block_on(baseline::serve()),
         },
         _ => Err(
-            "usage: stateway-bench gateway|secure|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
-use stateway_client::Security;
 
 use crate::command::Command;
 use crate::duration::Span;
 use crate::exit;
-use crate::failure::Failure;
 
 /// The default address of the gateway.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7380";
@@ -53,10 +51,14 @@ pub struct Globals {
         default_value = "table"
     )]
     pub output: Output,
-    /// Address of the gateway
+    /// Address of the gateway (default: the address of the context, or http://127.0.0.1:7380 without a
+    /// context)
     #[arg(long, global = true, env = "STATEWAY_SERVER", value_name = "URL")]
-    #[arg(default_value = DEFAULT_SERVER)]
-    pub server: String,
+    pub server: Option<String>,
+    /// Context to use: a gateway and the credentials for it, saved by `stateway login` (default: the
+    /// current context)
+    #[arg(long, global = true, env = "STATEWAY_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
     /// Trust the certificate authorities in this PEM file instead of those of the system
     #[arg(long, global = true, env = "STATEWAY_TLS_CA", value_name = "FILE")]
     pub tls_ca: Option<PathBuf>,
@@ -76,7 +78,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "DURATION")]
     pub timeout: Option<Span>,
     /// Name of the caller, recorded with each action (default: $USER, unless a token or a certificate is
-    /// given)
+    /// used)
     #[arg(
         long = "as",
         global = true,
@@ -96,36 +98,6 @@ pub struct Globals {
     /// When to use colours; `auto` respects NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
-}
-
-impl Globals {
-    /// Whether calls carry a proof of who makes them.
-    #[must_use]
-    pub fn has_credentials(&self) -> bool {
-        let has_token = std::env::var_os("STATEWAY_TOKEN").is_some_and(|token| !token.is_empty());
-        has_token || self.token_file.is_some() || self.tls_cert.is_some()
-    }
-
-    /// Whom to trust, and the proof of who calls.
-    ///
-    /// # Errors
-    /// A file that cannot be used.
-    pub fn security(&self) -> Result<Security, Failure> {
-        let mut security = Security::default();
-        if let Some(file) = &self.tls_ca {
-            security = security.ca(file);
-        }
-        if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            security = security.certificate(cert, key);
-        }
-        // Not an argument: other users of the machine can read the arguments of a process.
-        let token = std::env::var("STATEWAY_TOKEN").unwrap_or_default();
-        match (&self.token_file, token.is_empty()) {
-            (Some(file), _) => Ok(security.token_file(file)?),
-            (None, false) => Ok(security.token(&token)?),
-            (None, true) => Ok(security),
-        }
-    }
 }
 
 /// The output format.

@@ -3,12 +3,14 @@
 mod access;
 mod admin;
 mod approvals;
+mod audit;
 mod branches;
 mod cancel;
 mod completions;
 mod config;
 mod conformance;
 mod connection;
+mod contexts;
 mod count;
 mod definitions;
 mod demo;
@@ -16,10 +18,13 @@ mod escalations;
 mod events;
 mod explain;
 mod get;
+mod health;
 mod history;
 mod host;
 mod keys;
 mod list;
+mod login;
+mod logout;
 mod man;
 mod pause;
 mod providers;
@@ -38,6 +43,7 @@ mod triggers;
 mod verify;
 mod wait;
 mod watch;
+mod whoami;
 mod worker;
 mod workers;
 
@@ -45,13 +51,17 @@ use clap::Subcommand;
 
 use crate::arguments::Arguments;
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::sign_in::keep_fresh;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the gateway
     Serve(serve::Serve),
+    /// Check whether a gateway serves
+    Health(health::Health),
     /// Run portable executions inside another engine
     Host(host::Host),
     /// Run a demo: a gateway, five examples and their workers, in one process
@@ -124,12 +134,24 @@ pub enum Command {
     /// Show the providers of the gateway
     #[command(subcommand)]
     Providers(providers::Providers),
+    /// Sign in to a gateway and keep the credential
+    Login(login::Login),
+    /// Sign out: remove the credential of a gateway
+    Logout(logout::Logout),
+    /// Show who the gateway takes you for
+    Whoami(whoami::Whoami),
+    /// List, choose and delete contexts: gateways with the credentials for them
+    #[command(subcommand)]
+    Contexts(contexts::ContextsCommand),
     /// Create, list and revoke API keys
     #[command(subcommand)]
     Keys(keys::Keys),
     /// Explain and test access rules
     #[command(subcommand)]
     Access(access::AccessCommand),
+    /// Check and list the audit records of a gateway
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// Check a configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -141,20 +163,73 @@ pub enum Command {
     Man(man::Man),
 }
 
+impl Command {
+    /// Whether a command sends the credential of a context.
+    const fn calls_gateway(&self) -> bool {
+        !matches!(
+            self,
+            Self::Serve(_)
+                | Self::Host(_)
+                | Self::Demo(_)
+                | Self::Login(_)
+                | Self::Logout(_)
+                | Self::Contexts(_)
+                | Self::Keys(_)
+                | Self::Access(_)
+                | Self::Audit(_)
+                | Self::Config(_)
+                | Self::Conformance(_)
+                | Self::Completions(_)
+                | Self::Man(_)
+        )
+    }
+}
+
+/// Runs one command to its end, on a runtime of its own.
+///
+/// Not async, so that the code of every command is generated here. If `main` polled the future, the compiler
+/// would generate it there, in one piece and after everything else.
+///
+/// # Errors
+/// Why it did not do what was asked.
+pub fn run_to_end(arguments: Arguments) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| {
+        Failure::new(
+            Exit::Internal,
+            format!("the runtime cannot be started: {error}"),
+        )
+    })?;
+    runtime.block_on(run(arguments))
+}
+
 /// Runs one command.
 ///
 /// # Errors
 /// Why it did not do what was asked.
-pub async fn run(arguments: Arguments) -> Outcome {
+async fn run(arguments: Arguments) -> Outcome {
     let globals = &arguments.globals;
+    let _fresh = if arguments.command.calls_gateway() {
+        Some(keep_fresh(globals).await?)
+    } else {
+        None
+    };
     let context = || Context::new(globals);
     match arguments.command {
         Command::Serve(command) => command.run(globals).await,
+        Command::Health(command) => command.run(globals).await,
         Command::Host(command) => command.run(globals).await,
         Command::Demo(command) => Box::pin(command.run(globals)).await,
         Command::Worker(command) => command.run(globals).await,
+        Command::Login(command) => Box::pin(command.run(globals)).await,
+        Command::Logout(command) => Box::pin(command.run(globals)).await,
+        Command::Whoami(command) => Box::pin(command.run(globals)).await,
+        Command::Contexts(command) => Box::pin(command.run(globals)).await,
         Command::Keys(command) => command.run(globals),
         Command::Access(command) => command.run(globals),
+        Command::Audit(command) => command.run(globals),
         Command::Config(command) => command.run(globals),
         Command::Conformance(command) => command.run(globals).await,
         Command::Completions(command) => command.run(),

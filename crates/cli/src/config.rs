@@ -5,22 +5,26 @@
 //! together.
 
 mod access;
+mod audit;
 mod authentication;
 mod effective;
 mod kind;
 mod overlay;
 mod problem;
+mod quotas;
 mod read;
 mod section;
 mod source;
 mod unusable;
 
 pub use access::Access;
+pub use audit::Audit;
 pub use authentication::Authentication;
 pub use effective::{Config, ProviderConfig};
 pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};
-pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, Server, Tls, Watch};
+pub use quotas::Quotas;
+pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, SecretText, Server, Tls, Watch};
 pub use source::{Overrides, load};

@@ -10,6 +10,7 @@ use stateway_provider_api::ANONYMOUS;
 use crate::arguments::{Globals, Output};
 use crate::failure::Failure;
 use crate::screen::{self, Paint};
+use crate::target::Target;
 use crate::view;
 use crate::visible::visible;
 
@@ -34,12 +35,13 @@ impl Context {
     /// An address that is not one.
     pub fn new(globals: &Globals) -> Result<Self, Failure> {
         let terminal = io::stdout().is_terminal();
-        let mut client = Client::lazy_with(&globals.server, &globals.security()?)?;
+        let target = Target::of(globals)?;
+        let mut client = Client::lazy_with(&target.server, &target.security()?)?;
         let timeout = globals.timeout.map(Duration::from);
         if let Some(timeout) = timeout {
             client = client.with_timeout(timeout);
         }
-        if let Some(actor) = actor(globals) {
+        if let Some(actor) = actor(globals, &target) {
             client = client.acting_as(&actor, &globals.roles)?;
         }
         Ok(Self {
@@ -88,8 +90,8 @@ impl Context {
 }
 
 /// Who asks. A login name that no header takes is as good as none; one that was given is not.
-pub fn actor(globals: &Globals) -> Option<String> {
-    if globals.actor.is_none() && globals.has_credentials() {
+pub fn actor(globals: &Globals, target: &Target) -> Option<String> {
+    if globals.actor.is_none() && target.has_credentials() {
         // The gateway takes the name from them, and refuses another.
         return None;
     }

@@ -109,6 +109,10 @@ impl Client {
         self
     }
 
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     pub(crate) fn executions(&self) -> ExecutionsClient<Channel> {
         ExecutionsClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
     }

@@ -34,6 +34,7 @@ mod client;
 mod connector;
 mod error;
 mod executions;
+mod health;
 mod identity;
 mod list;
 mod payload;
@@ -56,6 +57,7 @@ pub use call::{
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};
+pub use health::CheckHealth;
 pub use list::Items;
 pub use payload::PayloadParts;
 pub use recovery::VerifyProgress;

@@ -9,7 +9,7 @@ use stateway_provider_api::{Capabilities, Table};
 use crate::{Harness, Skip, Stage};
 
 /// The longest a case may take.
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Why a case ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,10 +20,10 @@ use stateway_provider_api::{
 use crate::case::ensure;
 use crate::{Fault, Scene, Stop, Subject, Workload};
 
-/// How long a case waits for an upstream that is not disturbed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a case waits for an upstream that is not disturbed, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a case waits for a stream to say something.
-const STREAM_PATIENCE: Duration = Duration::from_secs(2);
+const STREAM_PATIENCE: Duration = Duration::from_secs(15);
 /// The most pages a case reads before it calls the paging endless.
 const MOST_PAGES: usize = 1_000;
 

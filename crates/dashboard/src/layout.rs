@@ -59,19 +59,13 @@ pub(crate) fn document(
     live: Option<&str>,
     content: &Markup,
 ) -> Markup {
+    let is_signed_in = visitor.is_some_and(Visitor::is_signed_in);
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · Stateway" }
-                link rel="icon" href=(assets::ICON.url());
-                link rel="stylesheet" href=(assets::STYLE.url());
-                script src=(assets::SCRIPT.url()) defer {}
-            }
-            body data-live=[live] data-now=(Timestamp::now().as_millisecond()) {
+            (head(title))
+            body data-live=[live] data-now=(Timestamp::now().as_millisecond())
+                data-signed-in=[is_signed_in.then_some("yes")] {
                 (sprite())
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
@@ -95,6 +89,40 @@ pub(crate) fn document(
             }
         }
     }
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) " · Stateway" }
+            link rel="icon" href=(assets::ICON.url());
+            link rel="stylesheet" href=(assets::STYLE.url());
+            script src=(assets::SCRIPT.url()) defer {}
+        }
+    }
+}
+
+/// A page for somebody who is not signed in: without navigation.
+pub(crate) fn signed_out(title: &str, content: &Markup) -> Response {
+    respond(&html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body data-now=(Timestamp::now().as_millisecond()) {
+                (sprite())
+                header.top {
+                    a.brand href="/executions" {
+                        svg.logo aria-hidden="true" { use href="#i-brand" {} }
+                        "Stateway"
+                    }
+                }
+                main #main tabindex="-1" { (content) }
+            }
+        }
+    })
 }
 
 /// A page without a visitor: a refusal.
@@ -129,6 +157,9 @@ fn acting(visitor: &Visitor) -> Markup {
             a.acting href="/acting" data-dialog { "Acting without a name" }
         } @else {
             a.acting href="/acting" data-dialog { "Acting as " b { (said_within(&acting.actor, 40)) } }
+        }
+        @if visitor.is_signed_in() {
+            form.sign-out method="post" action="/sign-out" { button { "Sign out" } }
         }
     }
 }

@@ -27,6 +27,7 @@ mod live;
 mod page;
 mod problem;
 mod providers;
+mod sign_in;
 mod sub_state;
 mod text;
 mod time;
@@ -72,6 +73,7 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .route("/", get(async || Redirect::to("/executions")))
         .merge(assets::routes())
         .merge(acting::routes())
+        .merge(sign_in::routes())
         .merge(executions::routes())
         .merge(definitions::routes())
         .merge(inbox::routes())

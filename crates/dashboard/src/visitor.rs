@@ -1,6 +1,7 @@
 //! Who looks at a page: a session that forms are bound to, and the name they act under.
 //!
-//! Behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
+//! A visitor who has proved an identity acts under it, and the API gets it unchanged. Without
+//! authentication, behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
 //! they do to the API. Without one, people type a name once; it is kept in a cookie.
 
 use std::collections::HashSet;
@@ -14,6 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use stateway_identity::Identity;
+use stateway_identity::sign_in::SignedIn;
 
 use crate::api::PATIENCE;
 use crate::fields::Fields;
@@ -36,10 +39,13 @@ impl Key {
         Self(Arc::new(random()))
     }
 
-    fn mac(&self, session: &str) -> Hmac<Sha256> {
+    fn mac(&self, session: &str, actor: &str) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
             .expect("HMAC takes a key of any length");
         mac.update(session.as_bytes());
+        // A form of somebody who was signed in before is not a form of this person.
+        mac.update(b"\0");
+        mac.update(actor.as_bytes());
         mac
     }
 }
@@ -70,7 +76,7 @@ pub(crate) struct Acting {
 impl Visitor {
     /// The token that a form of this visitor carries.
     pub(crate) fn token(&self) -> String {
-        URL_SAFE_NO_PAD.encode(self.key.mac(&self.session).finalize().into_bytes())
+        URL_SAFE_NO_PAD.encode(self.mac().finalize().into_bytes())
     }
 
     /// Whether a form's token is this visitor's; takes the same time whatever it says.
@@ -78,7 +84,18 @@ impl Visitor {
         let Ok(token) = URL_SAFE_NO_PAD.decode(token) else {
             return false;
         };
-        !self.is_new && self.key.mac(&self.session).verify_slice(&token).is_ok()
+        !self.is_new && self.mac().verify_slice(&token).is_ok()
+    }
+
+    /// Whether the visitor has a session that a button can end.
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.known.get::<SignedIn>().is_some()
+    }
+
+    fn mac(&self) -> Hmac<Sha256> {
+        let proved = self.known.get::<Arc<Identity>>();
+        let proved = proved.map(|identity| &*identity.subject);
+        self.key.mac(&self.session, proved.unwrap_or_default())
     }
 
     /// A call of the API in this visitor's name.
@@ -214,6 +231,8 @@ pub(crate) fn request_id() -> String {
 
 #[cfg(test)]
 mod tests {
+    use stateway_identity::Method;
+
     use super::*;
 
     fn visitor(session: &str, key: &Key) -> Visitor {
@@ -225,6 +244,21 @@ mod tests {
             flash: None,
             known: Extensions::new(),
         }
+    }
+
+    #[test]
+    fn a_form_of_another_person_in_the_same_browser_is_refused() {
+        let key = Key::random();
+        let of = |subject| {
+            let mut visitor = visitor("browser", &key);
+            let identity = Identity::new(Method::Oidc, subject, [""; 0], None).unwrap();
+            visitor.known.insert(Arc::new(identity));
+            visitor
+        };
+        let (ada, bob) = (of("ada"), of("bob"));
+        assert!(ada.sent(&ada.token()));
+        assert!(!bob.sent(&ada.token()));
+        assert!(!visitor("browser", &key).sent(&ada.token()));
     }
 
     #[test]

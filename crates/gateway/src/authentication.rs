@@ -3,12 +3,15 @@
 //! `stateway-identity` decides; this is the shell around it: files that are read again when they
 //! change, keys that are fetched, and the response to a request without an identity.
 
+mod fetch;
 mod jwks_store;
 mod key_store;
+mod provider;
 mod refusal;
+mod sign_in;
 mod verified_tokens;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,10 +25,15 @@ use stateway_identity::certificate::Grant;
 use stateway_identity::{Glob, Identity, Methods, Proof, ProofError, ProxyHeaders, Request, jwt};
 use tokio_util::sync::CancellationToken;
 
+use crate::settings::{Settings, TokenKey};
+pub use fetch::use_ring;
 use jwks_store::JwksStore;
 use key_store::KeyStore;
+use provider::OpenIdProvider;
 pub use refusal::AuthenticationError;
 pub(crate) use refusal::Unauthenticated;
+pub use sign_in::{CliClientSettings, CliToken, OidcSettings, SecretSource, SignInSettings};
+pub(crate) use sign_in::{CookieJar, Session, SessionError, SignIn, SignInAnswer, is_sign_in};
 
 pub(crate) const ACTOR: HeaderName = HeaderName::from_static("x-stateway-actor");
 pub(crate) const ROLES: HeaderName = HeaderName::from_static("x-stateway-roles");
@@ -47,6 +55,8 @@ pub struct AuthenticationSettings {
     pub api_keys: Option<PathBuf>,
     /// The subjects of certificates whose owners are proxies.
     pub proxies: Vec<Glob>,
+    /// Sign-in of people in a browser and on the command line.
+    pub sign_in: SignInSettings,
     /// How often files are checked for a change.
     pub reload_interval: Duration,
 }
@@ -60,6 +70,8 @@ pub struct JwtSettings {
     pub keys: JwksSource,
     /// How often keys are fetched again.
     pub refresh: Duration,
+    /// A header in which a proxy passes on a token, beside `authorization`.
+    pub header: Option<HeaderName>,
 }
 
 /// Where the public keys of an issuer are.
@@ -74,6 +86,20 @@ pub enum JwksSource {
         /// The authorities to trust instead of those of the system.
         ca: Option<PathBuf>,
     },
+    /// At the address that the issuer publishes (OpenID Connect Discovery).
+    Discovered {
+        /// The authorities to trust instead of those of the system.
+        ca: Option<PathBuf>,
+    },
+}
+
+impl JwksSource {
+    fn ca(&self) -> Option<&Path> {
+        match self {
+            Self::File(_) => None,
+            Self::Url { ca, .. } | Self::Discovered { ca } => ca.as_deref(),
+        }
+    }
 }
 
 impl Default for AuthenticationSettings {
@@ -83,6 +109,7 @@ impl Default for AuthenticationSettings {
             jwt: None,
             api_keys: None,
             proxies: Vec::new(),
+            sign_in: SignInSettings::default(),
             reload_interval: Duration::from_secs(2),
         }
     }
@@ -96,6 +123,26 @@ impl AuthenticationSettings {
             api_keys: self.api_keys.is_some(),
             proxies: self.proxies.clone(),
         }
+    }
+
+    /// How the command line can sign in.
+    fn sign_in_methods(&self) -> serde_json::Value {
+        let cli = self.sign_in.cli.as_ref().zip(self.jwt.as_ref());
+        let oidc = cli.map(|(cli, jwt)| {
+            serde_json::json!({
+                "issuer": jwt.rules.issuer,
+                "client_id": cli.client_id,
+                "scopes": cli.scopes,
+                "token": cli.token.as_str(),
+                "resource": cli.resource,
+            })
+        });
+        serde_json::json!({
+            "authentication": true,
+            "oidc": oidc,
+            "api_keys": self.api_keys.is_some(),
+            "tokens": self.jwt.is_some(),
+        })
     }
 
     /// Whether callers must prove who they are.
@@ -112,29 +159,62 @@ pub(crate) struct Authentication {
     grants: Vec<Grant>,
     jwks: Option<JwksStore>,
     keys: Option<KeyStore>,
+    token_header: Option<HeaderName>,
+    sign_in: Option<SignIn>,
+    /// How the command line signs in.
+    sign_in_methods: Arc<str>,
     reload_interval: Duration,
+}
+
+/// Who sends a request.
+pub(crate) struct Identified {
+    pub(crate) identity: Arc<Identity>,
+    /// The session that proves it.
+    pub(crate) session: Option<Session>,
 }
 
 impl Authentication {
     /// Reads the files for the first time. None if no method is configured.
-    pub(crate) fn load(
-        settings: &AuthenticationSettings,
-        has_client_ca: bool,
-    ) -> Result<Option<Self>, AuthenticationError> {
+    pub(crate) fn load(all: &Settings) -> Result<Option<Self>, AuthenticationError> {
+        let settings = &all.authentication;
         let methods = settings.methods();
         if !methods.is_any() {
-            return Ok(None);
+            return if settings.sign_in.oidc.is_some() || settings.sign_in.cli.is_some() {
+                Err(AuthenticationError::NoIssuer)
+            } else {
+                Ok(None)
+            };
         }
+        let has_client_ca = all.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if !has_client_ca && (methods.certificates || !methods.proxies.is_empty()) {
             return Err(AuthenticationError::NoClientCa);
         }
         let keys = settings.api_keys.as_deref().map(KeyStore::load);
-        let jwks = settings.jwt.as_ref().map(JwksStore::load);
+        let is_asked = |jwt: &JwtSettings| {
+            settings.sign_in.oidc.is_some() || matches!(jwt.keys, JwksSource::Discovered { .. })
+        };
+        let provider = match settings.jwt.as_ref().filter(|jwt| is_asked(jwt)) {
+            Some(jwt) => Some(OpenIdProvider::new(&jwt.rules.issuer, jwt.keys.ca())?),
+            None => None,
+        };
+        let provider = provider.map(Arc::new);
+        let jwks = settings.jwt.as_ref();
+        let jwks = jwks.map(|jwt| JwksStore::load(jwt, provider.as_ref()));
+        let sign_in = SignIn::load(
+            settings,
+            provider.as_ref(),
+            all.token_key.as_ref().map(TokenKey::bytes),
+        )?;
+        let token_header = settings.jwt.as_ref().and_then(|jwt| jwt.header.clone());
         Ok(Some(Self {
             methods,
             grants: settings.certificates.clone().unwrap_or_default(),
             keys: keys.transpose()?,
             jwks: jwks.transpose()?,
+            token_header,
+            // People sign in on pages.
+            sign_in: sign_in.filter(|_| all.dashboard),
+            sign_in_methods: settings.sign_in_methods().to_string().into(),
             reload_interval: settings.reload_interval,
         }))
     }
@@ -167,15 +247,17 @@ impl Authentication {
         }
     }
 
-    /// Who sends a request with these headers, over a connection with this client certificate.
+    /// Who sends a request with these headers, over a connection with this client certificate, in the
+    /// session of these cookies.
     pub(crate) async fn identify(
         &self,
         headers: &HeaderMap,
         certificate: Option<&str>,
-    ) -> Result<Arc<Identity>, Unauthenticated> {
-        let identified = self.proved(headers, certificate).await;
+        cookies: Option<CookieJar>,
+    ) -> Result<Identified, Unauthenticated> {
+        let identified = self.proved(headers, certificate, cookies).await;
         let (method, outcome) = match &identified {
-            Ok(identity) => (identity.method.as_str(), "accepted"),
+            Ok(identified) => (identified.identity.method.as_str(), "accepted"),
             Err(refused) => ("none", refused.reason()),
         };
         counter!("stateway_authentications_total", "method" => method, "outcome" => outcome)
@@ -187,11 +269,17 @@ impl Authentication {
         &self,
         headers: &HeaderMap,
         certificate: Option<&str>,
-    ) -> Result<Arc<Identity>, Unauthenticated> {
-        let bearer = bearer(headers)?;
+        cookies: Option<CookieJar>,
+    ) -> Result<Identified, Unauthenticated> {
+        let bearer = bearer(headers, self.token_header.as_ref())?;
+        let session = match cookies {
+            Some(cookies) => cookies.session(headers)?,
+            None => None,
+        };
         let request = Request {
             certificate,
             bearer: bearer.as_deref(),
+            session,
             headers: proxy_headers(headers)?,
         };
         let now = Timestamp::now();
@@ -206,15 +294,73 @@ impl Authentication {
             }
             Proof::Jwt(token) => {
                 let jwks = self.jwks.as_ref().ok_or(ProofError::NotConfigured)?;
-                return jwks.verify(token, now).await;
+                return Ok(Identified {
+                    identity: jwks.verify(token, now).await?,
+                    session: None,
+                });
+            }
+            Proof::Session(sealed) => {
+                let sign_in = self.sign_in.as_ref().ok_or(ProofError::NotConfigured)?;
+                let session = sign_in.open(sealed, now)?;
+                return Ok(Identified {
+                    identity: Arc::new(self.signed_in(&session, now)?),
+                    session: Some(session),
+                });
             }
         };
-        Ok(Arc::new(identity))
+        Ok(Identified {
+            identity: Arc::new(identity),
+            session: None,
+        })
     }
 
-    /// What a browser is asked for.
-    pub(crate) fn challenge(&self) -> HeaderValue {
-        if self.methods.api_keys {
+    /// Whose session this is. A key that was revoked ends the sessions that began with it.
+    fn signed_in(&self, session: &Session, now: Timestamp) -> Result<Identity, Unauthenticated> {
+        match session.key() {
+            Some(id) => {
+                let keys = self.keys.as_ref().ok_or(ProofError::NotConfigured)?;
+                Ok(keys.current(id, now)?)
+            }
+            None => Ok(session.person()?),
+        }
+    }
+
+    /// Resolves when a session does not count any more.
+    pub(crate) async fn session_ended(self: Arc<Self>, session: Session) {
+        let Some(sign_in) = &self.sign_in else {
+            return;
+        };
+        loop {
+            let now = Timestamp::now();
+            if sign_in.check(&session, now).is_err() || self.signed_in(&session, now).is_err() {
+                return;
+            }
+            let rest = sign_in.rest(&session, now);
+            tokio::time::sleep(rest.min(self.reload_interval)).await;
+        }
+    }
+
+    /// Signs people in, if that is configured.
+    pub(crate) fn people(&self) -> Option<&SignIn> {
+        self.sign_in.as_ref()
+    }
+
+    /// How the command line can sign in, as JSON.
+    pub(crate) fn sign_in_methods(&self) -> &str {
+        &self.sign_in_methods
+    }
+
+    /// Removes every proof from a request, so that no service and no page sees one.
+    pub(crate) fn remove_proofs(&self, headers: &mut HeaderMap) {
+        remove_proofs(headers);
+        if let Some(name) = &self.token_header {
+            headers.remove(name);
+        }
+    }
+
+    /// What a client is asked for, and the person at it.
+    pub(crate) fn challenge(&self, is_person_asked: bool) -> HeaderValue {
+        if self.methods.api_keys && is_person_asked {
             // Browsers ask for a name and a password; the password is the key.
             HeaderValue::from_static("Basic realm=\"Stateway: API key as password\", Bearer")
         } else {
@@ -223,15 +369,27 @@ impl Authentication {
     }
 }
 
-/// The token or API key of a request.
-fn bearer(headers: &HeaderMap) -> Result<Option<String>, Unauthenticated> {
+/// The token or API key of a request, in `authorization` or in the header of a proxy.
+fn bearer(
+    headers: &HeaderMap,
+    passed_on: Option<&HeaderName>,
+) -> Result<Option<String>, Unauthenticated> {
+    let mut passed_on = passed_on.into_iter().flat_map(|name| headers.get_all(name));
     let mut sent = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = sent.next() else {
-        return Ok(None);
+    let (value, token) = (sent.next(), passed_on.next());
+    let is_more = sent.next().is_some() || passed_on.next().is_some();
+    let value = match (value, token) {
+        (None, None) => return Ok(None),
+        (Some(value), None) if !is_more => value,
+        (None, Some(token)) if !is_more => {
+            let token = token.to_str().map_err(|_| ProofError::NotConfigured)?;
+            // An API key is not what a proxy has signed.
+            let token =
+                Some(token).filter(|it| !it.starts_with(stateway_identity::api_key::PREFIX));
+            return Ok(Some(token.ok_or(ProofError::NotConfigured)?.to_owned()));
+        }
+        _ => return Err(ProofError::Conflicting.into()),
     };
-    if sent.next().is_some() {
-        return Err(ProofError::Conflicting.into());
-    }
     let refused = || Unauthenticated::from(ProofError::NotConfigured);
     let value = value.to_str().map_err(|_| refused())?;
     if let Some(token) = after(value, BEARER) {
@@ -273,11 +431,11 @@ fn proxy_headers(headers: &HeaderMap) -> Result<Option<ProxyHeaders<'_>>, Unauth
     Ok((named != ProxyHeaders::default()).then_some(named))
 }
 
-/// Removes every proof from a request, so that no service and no page sees one.
-pub(crate) fn remove_proofs(headers: &mut HeaderMap) {
+fn remove_proofs(headers: &mut HeaderMap) {
     for name in [AUTHORIZATION, ACTOR, ROLES, TENANT] {
         headers.remove(name);
     }
+    sign_in::remove_cookies(headers);
 }
 
 /// Names the caller in the headers, for pages that call the API in the name of their visitor.
@@ -314,7 +472,7 @@ mod tests {
     fn a_token_or_key_comes_once_as_bearer_or_as_the_password_of_a_browser() {
         let sent = |lines: &[&'static str]| {
             let lines: Vec<_> = lines.iter().map(|line| (AUTHORIZATION, *line)).collect();
-            bearer(&headers(&lines))
+            bearer(&headers(&lines), None)
         };
         assert_eq!(sent(&[]).unwrap(), None);
         assert_eq!(sent(&["Bearer a.b.c"]).unwrap().as_deref(), Some("a.b.c"));

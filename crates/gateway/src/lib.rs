@@ -6,6 +6,7 @@
 //! [`Provider`](stateway_provider_api::Provider).
 
 mod access;
+mod audit;
 mod authentication;
 mod branch;
 mod caller;
@@ -16,6 +17,7 @@ mod front;
 mod list;
 mod parent;
 mod port;
+mod quota;
 pub mod replay;
 mod server;
 mod service;
@@ -28,9 +30,14 @@ mod upstream;
 mod watch;
 
 pub use access::{AccessError, AccessSettings, RulesSource};
-pub use authentication::{AuthenticationError, AuthenticationSettings, JwksSource, JwtSettings};
+pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, OnFailure};
+pub use authentication::{
+    AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
+    JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,
+};
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
+pub use quota::{Quota, QuotaRule, QuotaSettings};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
-pub use settings::{Settings, TlsSettings, UpstreamSettings, WatchSettings};
+pub use settings::{Settings, TlsSettings, TokenKey, UpstreamSettings, WatchSettings};
 pub use status::{DOMAIN, provider_error};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::access::AccessControl;
+use crate::audit::Auditor;
 use crate::authentication::Authentication;
 use crate::front::Tls;
 use crate::server::StartError;
@@ -20,6 +21,15 @@ pub struct Port {
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) authentication: Option<Arc<Authentication>>,
     pub(crate) access: Option<Arc<AccessControl>>,
+    pub(crate) audit: Option<Arc<Auditor>>,
+    pub(crate) monitoring: Option<Monitoring>,
+}
+
+/// The second port, for probes and scrapers.
+#[derive(Debug)]
+pub(crate) struct Monitoring {
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
 }
 
 impl Port {
@@ -34,19 +44,34 @@ impl Port {
         if !address.ip().is_loopback() && !is_guarded {
             return Err(StartError::NotLoopback(address));
         }
-        let client_ca = settings.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
-        let authentication = Authentication::load(&settings.authentication, client_ca.is_some())?;
+        let authentication = Authentication::load(settings)?;
         let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
-        let refuse = |source| StartError::Bind { address, source };
-        let listener = TcpListener::bind(address).await.map_err(refuse)?;
-        let address = listener.local_addr().map_err(refuse)?;
+        let (listener, address) = bound(address).await?;
+        let monitoring = match settings.monitoring_listen {
+            Some(address) => {
+                let (listener, address) = bound(address).await?;
+                Some(Monitoring { listener, address })
+            }
+            None => None,
+        };
+        // After the port: whoever has it is the one that writes the log.
+        let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
         Ok(Self {
             listener,
             address,
             tls: tls.map(Arc::new),
             authentication: authentication.map(Arc::new),
             access,
+            audit,
+            monitoring,
         })
     }
+}
+
+async fn bound(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refuse = |source| StartError::Bind { address, source };
+    let listener = TcpListener::bind(address).await.map_err(refuse)?;
+    let address = listener.local_addr().map_err(refuse)?;
+    Ok((listener, address))
 }

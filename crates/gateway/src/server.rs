@@ -9,16 +9,21 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use futures::future::BoxFuture;
 use stateway_identity::Identity;
 use stateway_proto::v1;
 use stateway_provider_api::Registry;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 
 use crate::access::{AccessControl, AccessError, MetricsAccess};
+use crate::audit::{AuditError, Auditor};
 use crate::authentication::AuthenticationError;
 use crate::front::{
     Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
@@ -33,7 +38,7 @@ use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
 use crate::service::workers::Workers;
 use crate::service::{Shell, ShellLimits};
-use crate::settings::Settings;
+use crate::settings::{Settings, TokenKey};
 use crate::streams::{StreamKind, StreamPool};
 use crate::token::Sealer;
 use crate::upstream::{Directory, EngineHealth, Prober, Upstream, Upstreams};
@@ -51,10 +56,19 @@ const NO_METRICS: &str = "No access rule allows you to read everything, which th
 /// Calls one connection may have under way beside its watches.
 const CALLS_PER_CONNECTION: u32 = 1_000;
 
+/// Connections to the port for probes and scrapers, calls that one of them may have under way, and the time
+/// after which an unused one is closed.
+const PROBE_CONNECTIONS: usize = 1_024;
+const PROBES_PER_CONNECTION: u32 = 16;
+const PROBE_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// How long reads may take to end at shutdown.
 const READ_GRACE: Duration = Duration::from_secs(2);
 /// How often a shutdown checks whether the last write has ended.
 const WRITE_CHECK: Duration = Duration::from_millis(20);
+
+/// How often the health of the audit log is reported.
+const AUDIT_CHECK: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
@@ -82,6 +96,9 @@ pub enum StartError {
     /// The access rules cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The audit log cannot be used.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The API's description is broken: a defect of the build.
     #[error("the API's descriptors cannot be served: {0}")]
     Reflection(String),
@@ -98,7 +115,8 @@ impl StartError {
                  [authentication.proxy]; or listen on 127.0.0.1 or [::1]."
             }
             Self::Bind { .. } => {
-                "Choose another address with --listen, or stop the process that uses it."
+                "Choose another address with --listen (or `server.monitoring_listen`), or stop the process \
+                 that uses it."
             }
             Self::Tls(_) => {
                 "Configure PEM files that this process can read: `server.tls.cert` with the \
@@ -113,6 +131,10 @@ impl StartError {
             }
             Self::Access(AccessError::File { .. }) => {
                 "docs/access.md describes the rules; `stateway config check` reports every error."
+            }
+            Self::Audit(_) => {
+                "Configure files in [audit] that this process can write (`file`) and read (`key_file`, \
+                 `webhook.secret_file`). Each gateway needs a log of its own."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -172,6 +194,12 @@ impl Gateway {
         self.port.address
     }
 
+    /// Where probes and scrapers are served, if they have a port of their own.
+    #[must_use]
+    pub fn monitoring_addr(&self) -> Option<SocketAddr> {
+        self.port.monitoring.as_ref().map(|port| port.address)
+    }
+
     /// Whether clients must use TLS.
     #[must_use]
     pub const fn is_encrypted(&self) -> bool {
@@ -182,13 +210,20 @@ impl Gateway {
     ///
     /// # Errors
     /// The server could not be set up or broke off.
-    pub async fn serve(
-        mut self,
-        shutdown: impl Future<Output = ()> + Send,
-    ) -> Result<(), StartError> {
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+        self.serve_until(Box::pin(shutdown)).await
+    }
+
+    /// A trait object, so that the code of the server is generated in this crate, and not again in every crate that
+    /// serves a gateway.
+    fn serve_until<'a>(self, shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(self.serve_boxed(shutdown))
+    }
+
+    async fn serve_boxed(mut self, shutdown: BoxFuture<'_, ()>) -> Result<(), StartError> {
         let stop = CancellationToken::new();
         let sealer = Arc::new(Sealer::new(
-            self.settings.token_key,
+            self.settings.token_key.as_ref().map(TokenKey::bytes),
             self.settings.token_lifetime,
         ));
         let hub = Hub::new(
@@ -208,35 +243,72 @@ impl Gateway {
         });
         let access = self.port.access.take();
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
-        services.push(NamedHandler::new(health));
-        let services = Services::new(services);
+        services.push(NamedHandler::new(health.clone()));
+        let audit = self.port.audit.take();
+        let services = Services::new(services, audit.clone());
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
         let is_brief = authentication.is_some();
+        let monitoring = self.port.monitoring.take();
+        let for_monitoring = monitoring.as_ref().map(|port| {
+            // Whoever can reach this port may read metrics: the rules are about callers of the main port.
+            let metrics = (self.metrics.clone(), MetricsAccess(None));
+            let pages = plain_pages(metrics, engines.clone(), audit.clone(), false);
+            let pages = Routes::from(pages.fallback(nowhere));
+            let services = Services::new(vec![NamedHandler::new(health)], None);
+            Front::for_monitoring(services, pages, port.address.ip().is_loopback())
+        });
         let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
-        let pages = plain_pages(metrics, engines, is_brief).merge(pages.unwrap_or_default());
+        let pages =
+            plain_pages(metrics, engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
         let origins = std::mem::take(&mut self.settings.allowed_origins);
         let pages = Routes::from(pages.fallback(nowhere));
-        let front = Front::new(services, pages, origins, authentication.clone());
+        let front = Front::new(
+            services,
+            pages,
+            origins,
+            authentication.clone(),
+            audit.clone(),
+            std::mem::take(&mut self.settings.quotas),
+        );
 
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
+        let max_unproven = authentication
+            .is_some()
+            .then_some(self.settings.max_unproven_connections);
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
         }
         if let Some(access) = access {
             probes.spawn(access.keep_current(stop.clone()));
         }
+        if let Some(audit) = &audit {
+            probes.spawn(audit.clone().deliver(stop.clone()));
+            let reporter = prober.reporter.clone();
+            probes.spawn(report_audit(audit.clone(), reporter, stop.clone()));
+        }
         let tls = self.port.tls.take();
         if let Some(tls) = &tls {
             probes.spawn(tls.clone().keep_current(stop.clone()));
         }
         let limits = self.limits();
-        let connections = Connections::new(front, limits, tls, stop.clone(), cut.clone());
+        if let (Some(port), Some(front)) = (monitoring, for_monitoring) {
+            let limits = ConnectionLimits {
+                max_streams: PROBES_PER_CONNECTION,
+                idle_timeout: limits.idle_timeout.min(PROBE_IDLE_TIMEOUT),
+                ..limits
+            };
+            let connections =
+                Connections::new(front, limits, None, None, stop.clone(), cut.clone());
+            probes.spawn(monitor_until(port.listener, connections, stop.clone()));
+        }
+        let connections =
+            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -260,6 +332,9 @@ impl Gateway {
         if tokio::time::timeout(drain, rest).await.is_err() {
             tracing::warn!("some upstream calls did not end in time and were abandoned");
         }
+        if let Some(audit) = audit {
+            audit.close().await;
+        }
         Ok(())
     }
 
@@ -270,6 +345,7 @@ impl Gateway {
         ConnectionLimits {
             handshake_timeout: self.settings.handshake_timeout,
             idle_timeout: self.settings.idle_timeout,
+            unproven_timeout: self.settings.unproven_timeout,
             // A client may have all of its watches and waits on one connection, and calls beside them.
             max_streams: streams.saturating_add(CALLS_PER_CONNECTION),
         }
@@ -415,11 +491,10 @@ async fn drained(upstreams: &Upstreams, drain: Duration) {
 async fn accept_until(
     listener: TcpListener,
     connections: Connections,
-    shutdown: impl Future<Output = ()> + Send,
+    mut shutdown: BoxFuture<'_, ()>,
 ) -> TaskTracker {
     let open = TaskTracker::new();
     let mut acceptor = Acceptor::new(listener);
-    let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let (stream, address) = tokio::select! {
             () = &mut shutdown => break,
@@ -429,6 +504,46 @@ async fn accept_until(
     }
     open.close();
     open
+}
+
+/// Keeps the entry `audit` of the standard health service up to date.
+async fn report_audit(audit: Arc<Auditor>, reporter: HealthReporter, stop: CancellationToken) {
+    loop {
+        let status = match audit.trouble() {
+            None => ServingStatus::Serving,
+            Some(_) => ServingStatus::NotServing,
+        };
+        reporter.set_service_status("audit", status).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(AUDIT_CHECK) => {}
+        }
+    }
+}
+
+/// Answers probes and scrapers until `stop` is cancelled. Their connections are few and their calls short, so
+/// that a connection beyond [`PROBE_CONNECTIONS`] waits until another one ends.
+async fn monitor_until(listener: TcpListener, connections: Connections, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(PROBE_CONNECTIONS));
+    let open = TaskTracker::new();
+    let mut acceptor = Acceptor::new(listener);
+    loop {
+        let accepted = async {
+            let permit = room.clone().acquire_owned().await;
+            (permit, acceptor.next().await)
+        };
+        let (permit, (stream, address)) = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accepted => accepted,
+        };
+        let serving = connections.clone().serve(stream, Peer(address));
+        open.spawn(async move {
+            serving.await;
+            drop(permit);
+        });
+    }
+    open.close();
+    open.wait().await;
 }
 
 /// The answer to a path that has no page.
@@ -442,6 +557,7 @@ async fn nowhere(method: Method, uri: Uri) -> Response {
 fn plain_pages(
     (metrics, access): (MetricsPage, MetricsAccess),
     engines: Arc<EngineHealth>,
+    audit: Option<Arc<Auditor>>,
     is_brief: bool,
 ) -> Router {
     let health = async move || {
@@ -449,6 +565,13 @@ fn plain_pages(
         if is_brief {
             let first = text.find('\n').map_or(text.len(), |end| end + 1);
             text.truncate(first);
+        }
+        if let Some((effect, why)) = audit.as_ref().and_then(|audit| audit.trouble()) {
+            text.push_str(effect);
+            if !is_brief {
+                text.push_str(&format!(" ({why})"));
+            }
+            text.push('\n');
         }
         (status, text)
     };

@@ -1,6 +1,7 @@
 //! What an operator can set, with the defaults and the reason for each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +9,41 @@ use std::time::Duration;
 use stateway_model::ProviderId;
 
 use crate::access::AccessSettings;
+use crate::audit::AuditSettings;
 use crate::authentication::AuthenticationSettings;
 use crate::front::Origin;
+use crate::quota::QuotaSettings;
+
+/// The key that seals page tokens and cursors. It is never printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TokenKey([u8; 32]);
+
+impl TokenKey {
+    /// A key of these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) const fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+}
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenKey")
+    }
+}
 
 /// Settings of the gateway as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Where to listen. Loopback only, unless TLS and a method of authentication are configured.
     pub listen: SocketAddr,
+    /// A second address that serves `/healthz`, `/metrics` and the health service, and nothing else:
+    /// without TLS and without authentication, for probes and scrapers.
+    pub monitoring_listen: Option<SocketAddr>,
     /// A call without a deadline of its own gets this one.
     pub default_deadline: Duration,
     /// No call may ask for more. Bounds `WaitExecution`; streams have no deadline.
@@ -27,7 +55,7 @@ pub struct Settings {
     /// Seals page tokens and cursors. Replicas behind one address must share it for page tokens to
     /// work on each of them; without one a random key is made and tokens end with the process.
     /// Cursors are of use only to the process that gave them.
-    pub token_key: Option<[u8; 32]>,
+    pub token_key: Option<TokenKey>,
     /// How long a page token may be used.
     pub token_lifetime: Duration,
     /// TLS on the port. Without it HTTP is served without encryption.
@@ -36,8 +64,17 @@ pub struct Settings {
     pub authentication: AuthenticationSettings,
     /// Which rules decide about callers that have proved who they are.
     pub access: AccessSettings,
+    /// The audit log. Without one nothing is recorded.
+    pub audit: Option<AuditSettings>,
     /// Time in which a new connection must begin to speak HTTP, the TLS handshake included.
     pub handshake_timeout: Duration,
+    /// With authentication: connections whose client has not proved who it is. Beyond it the oldest one is
+    /// cut off.
+    pub max_unproven_connections: usize,
+    /// With authentication: time in which the client of a connection must prove who it is.
+    pub unproven_timeout: Duration,
+    /// Limits of callers.
+    pub quotas: QuotaSettings,
     /// Time after which a connection without open calls is closed.
     pub idle_timeout: Duration,
     /// Origins whose web pages may call the API from a browser, beside the gateway's own pages. A
@@ -59,6 +96,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)),
+            monitoring_listen: None,
             default_deadline: Duration::from_secs(30),
             longest_deadline: Duration::from_secs(3600),
             max_message_bytes: 4 * 1024 * 1024,
@@ -68,7 +106,11 @@ impl Default for Settings {
             tls: None,
             authentication: AuthenticationSettings::default(),
             access: AccessSettings::default(),
+            audit: None,
             handshake_timeout: Duration::from_secs(10),
+            max_unproven_connections: 1024,
+            unproven_timeout: Duration::from_secs(30),
+            quotas: QuotaSettings::default(),
             idle_timeout: Duration::from_secs(5 * 60),
             allowed_origins: Vec::new(),
             reflection: true,

@@ -237,6 +237,16 @@ impl KeyFile {
             return Err(KeyError::Unknown);
         }
         // Only the owner of the key learns more.
+        self.current(id, now)
+    }
+
+    /// The key of an id, if it can still be used. The caller has proved before that it has the key.
+    ///
+    /// # Errors
+    /// Why it cannot be used any more.
+    pub fn current(&self, id: &str, now: Timestamp) -> Result<(&StoredKey, Identity), KeyError> {
+        let stored = self.keys.iter().find(|stored| stored.id == id);
+        let stored = stored.ok_or(KeyError::Unknown)?;
         if stored.revoked.is_some() {
             return Err(KeyError::Revoked);
         }

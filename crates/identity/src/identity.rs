@@ -38,6 +38,8 @@ pub enum Method {
     ApiKey,
     /// The headers of a configured proxy.
     Proxy,
+    /// A sign-in at the OpenID provider, in a browser.
+    Oidc,
 }
 
 impl Method {
@@ -49,6 +51,7 @@ impl Method {
             Self::Jwt => "jwt",
             Self::ApiKey => "api-key",
             Self::Proxy => "proxy",
+            Self::Oidc => "oidc",
         }
     }
 }

@@ -75,6 +75,9 @@ pub enum JwtError {
     /// It is not valid yet.
     #[error("the token is not valid yet")]
     NotYetValid,
+    /// It was not made for this sign-in.
+    #[error("the token was not made for this sign-in")]
+    Nonce,
     /// A claim is missing or has another type.
     #[error("the claim `{0}` of the token is missing or has the wrong type")]
     Claim(String),
@@ -96,6 +99,7 @@ impl JwtError {
             Self::Audience => "TOKEN_AUDIENCE_NOT_ACCEPTED",
             Self::Expired => "TOKEN_EXPIRED",
             Self::NotYetValid => "TOKEN_NOT_YET_VALID",
+            Self::Nonce => "TOKEN_NONCE_INVALID",
             Self::Claim(_) | Self::Unfit(_) => "TOKEN_CLAIM_INVALID",
         }
     }
@@ -117,6 +121,8 @@ struct Claims {
     aud: Option<Value>,
     exp: Option<Value>,
     nbf: Option<Value>,
+    azp: Option<Value>,
+    nonce: Option<Value>,
 }
 
 impl Rules {
@@ -125,6 +131,49 @@ impl Rules {
     /// # Errors
     /// Why it is refused.
     pub fn verify(&self, token: &str, keys: &Jwks, now: Timestamp) -> Result<Accepted, JwtError> {
+        let claims = self.signed(token, keys, &is_access_token)?;
+        let known: Claims = json(claims)?;
+        let until = self.check(&known, &self.audiences, now)?;
+        self.accepted(claims, &known, Method::Jwt, until)
+    }
+
+    /// Verifies the ID token of a sign-in: a token for this client, with the nonce that the person was
+    /// sent to the provider with.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn verify_id_token(
+        &self,
+        token: &str,
+        keys: &Jwks,
+        now: Timestamp,
+        client_id: &str,
+        nonce: &str,
+    ) -> Result<Accepted, JwtError> {
+        let claims = self.signed(token, keys, &is_id_token)?;
+        let known: Claims = json(claims)?;
+        let until = self.check(&known, &[client_id.to_owned()], now)?;
+        let has_others = matches!(&known.aud, Some(Value::Array(list)) if list.len() > 1);
+        let is_ours = match &known.azp {
+            Some(party) => party.as_str() == Some(client_id),
+            None => !has_others,
+        };
+        if !is_ours {
+            return Err(JwtError::Audience);
+        }
+        if known.nonce.as_ref().and_then(Value::as_str) != Some(nonce) {
+            return Err(JwtError::Nonce);
+        }
+        self.accepted(claims, &known, Method::Oidc, until)
+    }
+
+    /// The claims of a token whose form, algorithm and signature are right.
+    fn signed<'t>(
+        &self,
+        token: &'t str,
+        keys: &Jwks,
+        is_type: &dyn Fn(&str) -> bool,
+    ) -> Result<&'t str, JwtError> {
         if token.len() > LONGEST_TOKEN {
             return Err(JwtError::TooLong);
         }
@@ -136,7 +185,7 @@ impl Rules {
         let header: Header = json(header)?;
         let algorithm = Algorithm::of(&header.alg).filter(|it| self.algorithms.contains(it));
         let algorithm = algorithm.ok_or(JwtError::Algorithm)?;
-        if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_access_token) {
+        if header.crit.is_some() || !header.typ.as_deref().is_none_or(is_type) {
             return Err(JwtError::Header);
         }
         let signature = decoded(signature)?;
@@ -150,24 +199,37 @@ impl Rules {
             KeyError::Unknown => JwtError::UnknownKey,
             KeyError::Signature => JwtError::Signature,
         })?;
-        let known: Claims = json(claims)?;
-        let until = self.check(&known, now)?;
+        Ok(claims)
+    }
+
+    fn accepted(
+        &self,
+        claims: &str,
+        known: &Claims,
+        method: Method,
+        until: Timestamp,
+    ) -> Result<Accepted, JwtError> {
         let subject = text(&known.sub, "sub")?;
         let all: Value = json(claims)?;
         let roles = roles(&all, &self.roles_claim)?;
         let tenant = tenant(&all, &self.tenant_claim)?;
-        let identity = Identity::new(Method::Jwt, subject, roles, tenant)?;
+        let identity = Identity::new(method, subject, roles, tenant)?;
         Ok(Accepted { identity, until })
     }
 
     /// Issuer, audience and times.
-    fn check(&self, claims: &Claims, now: Timestamp) -> Result<Timestamp, JwtError> {
+    fn check(
+        &self,
+        claims: &Claims,
+        audiences: &[String],
+        now: Timestamp,
+    ) -> Result<Timestamp, JwtError> {
         if text(&claims.iss, "iss")? != self.issuer {
             return Err(JwtError::Issuer);
         }
         let is_ours = |audience: &Value| {
             let audience = audience.as_str();
-            audience.is_some_and(|audience| self.audiences.iter().any(|ours| ours == audience))
+            audience.is_some_and(|audience| audiences.iter().any(|ours| ours == audience))
         };
         let is_for_us = match &claims.aud {
             Some(Value::Array(audiences)) => audiences.iter().any(is_ours),
@@ -195,6 +257,11 @@ impl Rules {
 fn is_access_token(typ: &str) -> bool {
     let typ = typ.strip_prefix("application/").unwrap_or(typ);
     typ.eq_ignore_ascii_case("JWT") || typ.eq_ignore_ascii_case("at+jwt")
+}
+
+/// An access token was not made for a sign-in.
+fn is_id_token(typ: &str) -> bool {
+    typ.eq_ignore_ascii_case("JWT")
 }
 
 fn json<T: for<'d> Deserialize<'d>>(part: &str) -> Result<T, JwtError> {

@@ -326,3 +326,85 @@ fn tokens_that_are_none_are_refused() {
         JwtError::Malformed
     );
 }
+
+/// The claims of a good ID token.
+fn id_claims() -> Value {
+    json!({
+        "iss": "https://issuer.example", "aud": "client", "sub": "ada", "exp": NOW + 60,
+        "nonce": "n", "roles": ["ops"],
+    })
+}
+
+fn id_rules() -> Rules {
+    Rules {
+        issuer: "https://issuer.example".into(),
+        audiences: vec!["stateway".into()],
+        algorithms: Algorithm::ALL.to_vec(),
+        roles_claim: "roles".into(),
+        tenant_claim: "tenant".into(),
+        leeway: Duration::ZERO,
+    }
+}
+
+#[test]
+fn an_id_token_is_for_one_client_and_one_sign_in() {
+    let issuer = Issuer::new();
+    let checked = |header: Value, more: Value| {
+        let mut claims = id_claims();
+        let all = claims.as_object_mut().unwrap();
+        all.extend(more.as_object().unwrap().clone());
+        all.retain(|_, value| !value.is_null());
+        let token = issuer.token(&header, &claims);
+        id_rules().verify_id_token(&token, &issuer.jwks(), now(), "client", "n")
+    };
+    let header = || json!({"alg": "EdDSA", "kid": "EdDSA"});
+    let accepted = checked(header(), json!({})).unwrap();
+    assert_eq!(accepted.identity.method, Method::Oidc);
+    assert_eq!(&*accepted.identity.subject, "ada");
+    let both = json!({"aud": ["client", "other"], "azp": "client"});
+    assert!(checked(header(), both).is_ok());
+    for (more, error) in [
+        (json!({"nonce": "other"}), JwtError::Nonce),
+        (json!({"nonce": null}), JwtError::Nonce),
+        (json!({"nonce": 7}), JwtError::Nonce),
+        // The audience of bearer tokens is not the client.
+        (json!({"aud": "stateway"}), JwtError::Audience),
+        (json!({"aud": ["client", "other"]}), JwtError::Audience),
+        (json!({"azp": "other"}), JwtError::Audience),
+        (json!({"iss": "https://evil.example"}), JwtError::Issuer),
+        (json!({"exp": NOW}), JwtError::Expired),
+        (json!({"sub": null}), JwtError::Claim("sub".into())),
+    ] {
+        assert_eq!(checked(header(), more.clone()), Err(error), "{more}");
+    }
+    let access = json!({"alg": "EdDSA", "kid": "EdDSA", "typ": "at+jwt"});
+    assert_eq!(checked(access, json!({})), Err(JwtError::Header));
+    // A good ID token is no bearer token.
+    let token = issuer.token(&header(), &id_claims());
+    let bearer = id_rules().verify(&token, &issuer.jwks(), now());
+    assert_eq!(bearer, Err(JwtError::Audience));
+}
+
+#[test]
+fn an_id_token_with_a_confused_algorithm_is_refused() {
+    let issuer = Issuer::new();
+    let check = |token: &str| {
+        id_rules()
+            .verify_id_token(token, &issuer.jwks(), now(), "client", "n")
+            .unwrap_err()
+    };
+    let message = |header: Value| format!("{}.{}", encoded(&header), encoded(&id_claims()));
+    let none = message(json!({"alg": "none"}));
+    assert_eq!(check(&format!("{none}.")), JwtError::Algorithm);
+    // The public key as the secret of an HMAC.
+    let shared = message(json!({"alg": "HS256", "kid": "EdDSA"}));
+    let key = hmac::Key::new(hmac::HMAC_SHA256, issuer.ed25519.public_key().as_ref());
+    let tag = URL_SAFE_NO_PAD.encode(hmac::sign(&key, shared.as_bytes()));
+    assert_eq!(check(&format!("{shared}.{tag}")), JwtError::Algorithm);
+    // The key of another algorithm.
+    let header = json!({"alg": "ES256", "kid": "EdDSA"});
+    assert_eq!(
+        check(&issuer.token(&header, &id_claims())),
+        JwtError::UnknownKey
+    );
+}

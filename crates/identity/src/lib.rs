@@ -2,7 +2,8 @@
 //!
 //! Pure functions over bytes and a time that the caller gives: certificates that a handshake has
 //! verified ([`certificate`]), JSON Web Tokens ([`jwt`]) with their keys ([`jwks`]), API keys
-//! ([`api_key`]), and the headers of an authenticating proxy. [`Methods::choose`] decides which proof
+//! ([`api_key`]), the headers of an authenticating proxy, and sign-in at an OpenID provider ([`oidc`],
+//! [`sign_in`]). [`Methods::choose`] decides which proof
 //! of a request counts. Reading files, fetching keys and caching is the business of the gateway.
 
 pub mod api_key;
@@ -11,8 +12,10 @@ mod glob;
 mod identity;
 pub mod jwks;
 pub mod jwt;
+pub mod oidc;
 mod proof;
 mod secret;
+pub mod sign_in;
 
 pub use glob::Glob;
 pub use identity::{

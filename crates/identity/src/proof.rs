@@ -27,6 +27,8 @@ pub struct Request<'r> {
     pub certificate: Option<&'r str>,
     /// Its token or API key.
     pub bearer: Option<&'r str>,
+    /// The session of a person in a browser.
+    pub session: Option<&'r str>,
     /// The headers that name a caller.
     pub headers: Option<ProxyHeaders<'r>>,
 }
@@ -53,6 +55,8 @@ pub enum Proof<'r> {
     ApiKey(&'r str),
     /// The headers of a proxy.
     Proxy(ProxyHeaders<'r>),
+    /// The session of a person in a browser, still to be verified.
+    Session(&'r str),
 }
 
 /// Why no proof counts.
@@ -109,7 +113,12 @@ impl Methods {
         let is_proxy = request
             .certificate
             .is_some_and(|subject| self.proxies.iter().any(|proxy| proxy.fits(subject)));
-        let bearer = request.bearer.map(|bearer| self.bearer(bearer));
+        let bearer = match (request.bearer, request.session) {
+            (Some(_), Some(_)) => return Err(ProofError::Conflicting),
+            (Some(bearer), None) => Some(self.bearer(bearer)),
+            (None, Some(session)) => Some(Ok(Proof::Session(session))),
+            (None, None) => None,
+        };
         if is_proxy {
             return match (request.headers, bearer) {
                 (Some(_), Some(_)) => Err(ProofError::Conflicting),
@@ -196,7 +205,31 @@ mod tests {
             certificate,
             bearer,
             headers,
+            session: None,
         }
+    }
+
+    #[test]
+    fn a_session_counts_alone_or_behind_a_proxy() {
+        let methods = all();
+        let chosen = |request: Request<'static>| {
+            let session = Some("s");
+            methods.choose(Request { session, ..request })
+        };
+        let proxy = Some("proxy.example");
+        let session = Ok(Proof::Session("s"));
+        assert_eq!(chosen(request(None, None, None)), session);
+        assert_eq!(chosen(request(proxy, None, None)), session);
+        for other in [
+            request(Some("svc"), None, None),
+            request(None, Some("a.b.c"), None),
+            request(None, Some("stw_1_2"), None),
+            request(proxy, None, Some(ADA)),
+        ] {
+            assert_eq!(chosen(other), Err(ProofError::Conflicting));
+        }
+        let spoofed = chosen(request(None, None, Some(ADA)));
+        assert_eq!(spoofed, Err(ProofError::NotAProxy));
     }
 
     #[test]

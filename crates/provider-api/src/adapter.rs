@@ -7,6 +7,7 @@ mod lock;
 mod page_size;
 mod quota;
 mod schedule;
+mod secret_variable;
 mod text;
 
 pub use clock::SkippingClock;
@@ -14,4 +15,5 @@ pub use lock::lock;
 pub use page_size::page_size;
 pub use quota::{Quota, Quotas};
 pub use schedule::{Pace, ReadSchedule, Reading, Round, Scheduled};
+pub use secret_variable::secret_variable;
 pub use text::one_line;

@@ -181,7 +181,8 @@ impl Webhook {
                 return Err(self.wrong("has its secret in a variable and in a file"));
             }
             (Some(name), None) => {
-                let text = std::env::var(name).map_err(|error| error.to_string());
+                let text =
+                    stateway_provider_api::adapter::secret_variable(name).map_err(str::to_owned);
                 (format!("the variable {name}"), text)
             }
             (None, Some(file)) => {

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stateway_model::Payload;
-use stateway_provider_api::adapter::one_line;
-use stateway_provider_api::{Call, Result, Verb};
+use stateway_provider_api::adapter::{one_line, secret_variable};
+use stateway_provider_api::{ANONYMOUS, Call, Result, Verb};
 
 use crate::config::Endpoint;
 use crate::error::{Api, malformed, refusal, retry_after, timeout, transport};
@@ -81,6 +81,9 @@ pub(crate) struct Send<'a> {
 
 /// The header that carries a request id into the journal, where it is found again.
 pub(crate) const REQUEST_ID: &str = "x-stateway-request-id";
+
+/// The header that carries the name of the caller into the journal.
+pub(crate) const ACTOR: &str = "x-stateway-actor";
 
 impl Client {
     pub(crate) fn new(config: &Config) -> std::result::Result<Self, ConfigError> {
@@ -173,6 +176,9 @@ impl Client {
         }
         if let Some(id) = send.request_id {
             request = request.header(REQUEST_ID, id);
+        }
+        if *call.actor != *ANONYMOUS {
+            request = request.header(ACTOR, &*call.actor);
         }
         if let Some(payload) = send.payload {
             request = request
@@ -281,7 +287,7 @@ fn headers(api: &'static str, endpoint: &Endpoint) -> std::result::Result<Header
         (None, None) => return Ok(HeaderMap::new()),
         (Some(_), Some(_)) => return Err(ConfigError::TwoTokens(api)),
         (Some(name), None) => {
-            let token = std::env::var(name).map_err(|error| error.to_string());
+            let token = secret_variable(name).map_err(str::to_owned);
             (format!("the variable {name}"), token)
         }
         (None, Some(file)) => {

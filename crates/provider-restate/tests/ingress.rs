@@ -213,3 +213,39 @@ async fn an_admin_api_that_is_down_is_no_outage_of_one_component() {
     assert_eq!(error.message, "the admin API cannot be reached");
     assert_eq!(error.component, None);
 }
+
+#[tokio::test]
+async fn the_name_of_the_caller_goes_with_a_start_into_the_journal() {
+    let fake = Fake::new().await;
+    let ingress = wiremock::MockServer::start().await;
+    let provider = provider(&fake, &ingress.uri());
+    for actor in ["ada", stateway_provider_api::ANONYMOUS] {
+        let start = StartRequest {
+            definition: StartDefinition::native("Lab/long"),
+            options: Default::default(),
+            execution_id: None,
+            input: None,
+            labels: Default::default(),
+            delay: None,
+            request_id: request_id(),
+        };
+        let named = Call {
+            actor: actor.into(),
+            ..call()
+        };
+        // The answer of this server does not matter here.
+        let _ = provider.start(&named, start).await;
+    }
+    let sent = ingress.received_requests().await.unwrap();
+    let posts = sent.iter().filter(|request| request.method == "POST");
+    let actors: Vec<_> = posts
+        .map(|request| {
+            request
+                .headers
+                .get("x-stateway-actor")
+                .map(|name| name.to_str().unwrap())
+        })
+        .collect();
+    assert_eq!(actors.first(), Some(&Some("ada")));
+    assert!(actors.contains(&None), "{actors:?}");
+}

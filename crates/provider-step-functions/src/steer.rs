@@ -1,7 +1,7 @@
 //! The verbs that change an execution: cancel, kill, retry from.
 
 use stateway_provider_api::{
-    CancelMode, CancelRequest, Error, ErrorKind, Observation, Result, RetryFromRequest,
+    ANONYMOUS, CancelMode, CancelRequest, Error, ErrorKind, Observation, Result, RetryFromRequest,
 };
 
 use crate::StepFunctionsProvider;
@@ -27,11 +27,8 @@ pub(crate) async fn cancel(
         CancelMode::Kill => "Stateway.Killed",
     };
     provider.reader.cache.forget(arn);
-    let stopped = provider
-        .reader
-        .client
-        .stop(ask, arn, (error, &request.comment))
-        .await;
+    let cause = cause(&request.comment, &ask.call.actor);
+    let stopped = provider.reader.client.stop(ask, arn, (error, &cause)).await;
     stopped?;
     let mut after = basics(&provider.reader.client.describe(ask, arn).await?);
     match after.status.as_str() {
@@ -41,6 +38,17 @@ pub(crate) async fn cancel(
         _ => {}
     }
     observation(&after, ask.verb)
+}
+
+/// The cause of a stop is the only field of the history that can name the caller.
+fn cause(comment: &str, actor: &str) -> String {
+    if actor == ANONYMOUS {
+        comment.to_owned()
+    } else if comment.is_empty() {
+        format!("by {actor}")
+    } else {
+        format!("{comment} (by {actor})")
+    }
 }
 
 pub(crate) async fn retry_from(
@@ -98,4 +106,16 @@ async fn check_step(
     let failed: Vec<_> = open.iter().map(|step| step.name.as_str()).collect();
     let message = format!("a redrive goes on where it failed: {}", failed.join(", "));
     Err(Error::new(ErrorKind::Unsupported, ask.verb, message).with_hint("Leave the step out."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_stop_names_the_caller() {
+        assert_eq!(cause("too slow", ANONYMOUS), "too slow");
+        assert_eq!(cause("too slow", "ada"), "too slow (by ada)");
+        assert_eq!(cause("", "ada"), "by ada");
+    }
 }

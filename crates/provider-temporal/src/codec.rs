@@ -18,7 +18,7 @@ use crate::api::common::v1::{Payload, Payloads};
 use crate::api::failure::v1::Failure;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
-use crate::api::update::v1::{Outcome, outcome};
+use crate::api::update::v1::{Outcome, Request, outcome};
 use crate::api::workflow::v1::WorkflowExecutionInfo;
 use crate::api::workflowservice::v1::DescribeWorkflowExecutionResponse;
 use crate::config::Codec;
@@ -39,6 +39,8 @@ const MOST_PAYLOADS: usize = 200;
 const MOST_BYTES: usize = 4 << 20;
 /// With these statuses a codec may refuse some payloads and not others.
 const MAY_BE_ABOUT_ONE: [u16; 4] = [400, 413, 422, 500];
+/// How often a refused request is halved, for all payloads of one answer. Eight halves find one payload of 200.
+const MOST_HALVES: usize = 16;
 /// The most causes of a failure that are decoded.
 const DEEPEST: usize = 10;
 
@@ -51,7 +53,7 @@ pub(crate) struct RemoteCodec {
     trouble: Mutex<Option<Trouble>>,
 }
 
-/// Why the last request failed.
+/// Why payloads of the last answer were not decoded.
 #[derive(Debug, Clone)]
 struct Trouble {
     why: String,
@@ -119,7 +121,8 @@ impl RemoteCodec {
             return Err(wrong(format!("`{}`: {why}", codec.url)));
         }
         if let Some(name) = &codec.bearer_env {
-            let token = std::env::var(name).map_err(|error| wrong(format!("`{name}`: {error}")))?;
+            let token = stateway_provider_api::adapter::secret_variable(name)
+                .map_err(|error| wrong(format!("`{name}`: {error}")))?;
             let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
             let mut value = value.map_err(|_| wrong(format!("`{name}` is not a token")))?;
             value.set_sensitive(true);
@@ -205,14 +208,11 @@ impl RemoteCodec {
 
     /// Decodes the answer of an update, or its failure.
     pub(crate) async fn decode_outcome(&self, call: &Call, outcome: &mut Outcome) {
-        let found = match &mut outcome.value {
-            Some(outcome::Value::Success(answer)) => answer.payloads.iter_mut().collect(),
-            Some(outcome::Value::Failure(failure)) => encoded_in(failure),
-            None => return,
-        };
-        self.decode(call, found).await;
+        self.decode(call, payloads_in(outcome)).await;
     }
 
+    /// Decodes what cannot be read. A request that the codec refuses is sent again in halves, so that one payload
+    /// that cannot be decoded does not hide the others. Whether all of it was decoded.
     async fn decode(&self, call: &Call, mut found: Vec<&mut Payload>) -> bool {
         found.retain(|payload| !is_readable(payload));
         if found.is_empty() {
@@ -223,14 +223,14 @@ impl RemoteCodec {
         }
         let patience = PATIENCE.min(call.remaining() / SHARE);
         let until = tokio::time::Instant::now() + patience;
-        let mut is_whole = true;
-        for part in parts(&mut found) {
+        let (mut refused, mut halves) = (None, 0);
+        let mut parts = parts(&mut found);
+        while let Some(part) = parts.pop() {
             let failure = match tokio::time::timeout_at(until, self.ask(part)).await {
                 Ok(Ok(decoded)) => {
                     for (payload, decoded) in part.iter_mut().zip(decoded) {
                         **payload = decoded;
                     }
-                    self.report(None);
                     continue;
                 }
                 Ok(Err(failure)) => failure,
@@ -240,12 +240,19 @@ impl RemoteCodec {
                     is_outage: patience == PATIENCE,
                 },
             };
-            is_whole = false;
-            self.report(Some(failure));
-            if tokio::time::Instant::now() >= until || self.is_paused() {
-                return false;
+            let is_over = failure.is_outage || tokio::time::Instant::now() >= until;
+            refused = Some(failure);
+            if is_over {
+                break;
+            }
+            if part.len() > 1 && halves < MOST_HALVES {
+                halves += 1;
+                let (first, second) = part.split_at_mut(part.len() / 2);
+                parts.extend([first, second]);
             }
         }
+        let is_whole = refused.is_none();
+        self.report(refused);
         is_whole
     }
 
@@ -254,7 +261,7 @@ impl RemoteCodec {
         until.is_some_and(|until| until > self.clock.now())
     }
 
-    /// Remembers how the last request ended. The log has a line when that changes.
+    /// Remembers how the requests for one answer ended. The log has a line when that changes.
     fn report(&self, failure: Option<Refusal>) {
         let trouble = failure.map(|failure| Trouble {
             why: failure.why,
@@ -393,12 +400,38 @@ fn payloads_of(event: &mut HistoryEvent) -> Vec<&mut Payload> {
         Attributes::ActivityTaskCompletedEventAttributes(it) => &mut it.result,
         Attributes::StartChildWorkflowExecutionInitiatedEventAttributes(it) => &mut it.input,
         Attributes::ChildWorkflowExecutionCompletedEventAttributes(it) => &mut it.result,
+        Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
+            return arguments_of(it.accepted_request.as_mut());
+        }
+        Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(it) => {
+            return arguments_of(it.request.as_mut());
+        }
+        Attributes::WorkflowExecutionUpdateCompletedEventAttributes(it) => {
+            return it.outcome.as_mut().map(payloads_in).unwrap_or_default();
+        }
         _ => return Vec::new(),
     };
-    payloads
-        .iter_mut()
-        .flat_map(|it| &mut it.payloads)
-        .collect()
+    all_of(payloads.as_mut())
+}
+
+fn all_of(payloads: Option<&mut Payloads>) -> Vec<&mut Payload> {
+    let payloads = payloads.into_iter();
+    payloads.flat_map(|it| &mut it.payloads).collect()
+}
+
+/// The arguments of an update.
+fn arguments_of(request: Option<&mut Request>) -> Vec<&mut Payload> {
+    let input = request.and_then(|request| request.input.as_mut());
+    all_of(input.and_then(|input| input.args.as_mut()))
+}
+
+/// The answer of an update, or its failure.
+fn payloads_in(outcome: &mut Outcome) -> Vec<&mut Payload> {
+    match &mut outcome.value {
+        Some(outcome::Value::Success(answer)) => answer.payloads.iter_mut().collect(),
+        Some(outcome::Value::Failure(failure)) => encoded_in(failure),
+        None => Vec::new(),
+    }
 }
 
 /// The failure in an event.

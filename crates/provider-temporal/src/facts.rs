@@ -30,9 +30,11 @@ pub(crate) struct Facts {
     /// By the number of the event that initiated them.
     pub(crate) children: BTreeMap<i64, Child>,
     /// Updates that were accepted and have not answered, by the number of the event.
-    pub(crate) updates: BTreeMap<i64, String>,
-    /// Signals and accepted updates, by their request ids.
+    pub(crate) updates: BTreeMap<i64, Update>,
+    /// Signals and updates, by their request ids.
     pub(crate) requests: BTreeMap<String, Delivered>,
+    /// Updates that a reset applied again, by their request ids. The events that accept them have no request.
+    pub(crate) admitted: BTreeMap<String, Admitted>,
     /// The newest event that only a workflow whose first workflow task was scheduled can have. Signals and
     /// other requests of clients can come before that task.
     pub(crate) begun: Option<i64>,
@@ -61,7 +63,23 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivered {
     pub(crate) event: i64,
-    /// The hash of its name and its arguments.
+    /// The hash of its name and its arguments; none if another event has them.
+    pub(crate) body: Option<u64>,
+}
+
+/// An update that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub(crate) request_id: String,
+    /// None if the event that admitted the update has the name.
+    pub(crate) name: Option<String>,
+}
+
+/// An update that the server has delivered to no worker yet when it recorded the update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    pub(crate) event: i64,
+    pub(crate) name: String,
     pub(crate) body: u64,
 }
 
@@ -169,6 +187,7 @@ impl Facts {
         self.children.retain(|event, _| *event > first);
         self.updates.retain(|event, _| *event > first);
         self.requests.retain(|_, delivered| delivered.event > first);
+        self.admitted.retain(|_, admitted| admitted.event > first);
         for timer in self.timers.values_mut() {
             timer.retries.take_if(|retried| retried.event <= first);
         }
@@ -192,7 +211,22 @@ impl Facts {
     /// How much memory this takes, roughly, in entries.
     pub(crate) fn weight(&self) -> usize {
         let steps = self.activities.len() + self.timers.len() + self.children.len();
-        1 + steps + self.requests.len()
+        1 + steps + self.requests.len() + self.admitted.len()
+    }
+
+    /// The hash of the name and the arguments of a request, as far as the newest events show it.
+    pub(crate) fn body_of(&self, request_id: &str, delivered: &Delivered) -> Option<u64> {
+        let admitted = || self.admitted.get(request_id).map(|it| it.body);
+        delivered.body.or_else(admitted)
+    }
+
+    /// The names of the updates that were accepted and have not answered, as far as the newest events show them.
+    pub(crate) fn open_updates(&self) -> impl Iterator<Item = Option<&str>> {
+        self.updates.values().map(|update| {
+            let admitted = self.admitted.get(&update.request_id);
+            let name = update.name.as_ref().or(admitted.map(|it| &it.name));
+            name.map(String::as_str)
+        })
     }
 
     /// The event number of the open activity with this id.

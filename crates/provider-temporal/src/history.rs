@@ -5,6 +5,7 @@
 //! middle of one of them: a cursor has the server's token and the last event that was shown.
 
 mod chain;
+mod chosen;
 mod event;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::quota::Api;
 use crate::reader::{Reader, not_found};
 use crate::time::timestamp;
 use chain::{Chain, Run};
+pub(crate) use chosen::{ResetPoint, event_number};
 use event::Before;
 
 /// The most events of one page.
@@ -124,8 +126,12 @@ pub(crate) async fn history(
             }
             Err(error) => return Err(error),
         };
-        if let Some(codec) = reader.codec.as_ref().filter(|_| request.view == View::Full) {
-            codec.decode_events(ask.call, &mut page).await;
+        if let Some(codec) = &reader.codec {
+            match request.view {
+                View::Full => codec.decode_events(ask.call, &mut page).await,
+                // Its summaries have the messages of failures.
+                View::Basic => codec.decode_texts(ask.call, &mut page).await,
+            };
         }
         let is_oldest = place == 0 && page.iter().any(|event| event.event_id == 1);
         let before = if is_oldest {

@@ -54,15 +54,44 @@ const FACTS: Pace = Pace {
 /// What an execution, a step or an entry of a history takes beside its texts.
 const BYTES: usize = 512;
 
-/// For how long texts that the codec did not decode are shown again without asking it.
-const UNDECODED: Duration = Duration::from_secs(10);
+/// For how long texts that the codec did not decode are shown again without asking it: after the first time, after
+/// the second one, and after every further one. Each time the newest events of the run are read again.
+const ASK_AGAIN: [Duration; 3] = [
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(600),
+];
 
 /// What was read of the history of a run.
 #[derive(Debug)]
 struct KnownFacts {
     facts: Arc<Facts>,
-    /// The codec did not decode all texts that were read at this time.
-    undecoded: Option<Instant>,
+    undecoded: Option<Undecoded>,
+}
+
+/// The codec did not decode all texts of a history.
+#[derive(Debug, Clone, Copy)]
+struct Undecoded {
+    /// When it was asked.
+    asked: Instant,
+    /// How often it had been asked before.
+    before: usize,
+}
+
+/// What the events that are read next are added to.
+#[derive(Debug, Default)]
+struct FactsSoFar {
+    facts: Facts,
+    undecoded: Option<Undecoded>,
+    /// How often the codec was asked for texts of this run that it did not decode.
+    refusals: usize,
+}
+
+impl KnownFacts {
+    /// How often the codec was asked for texts that it did not decode.
+    fn refusals(&self) -> usize {
+        self.undecoded.map_or(0, |undecoded| undecoded.before + 1)
+    }
 }
 
 /// An open execution as it was observed last.
@@ -228,6 +257,7 @@ impl Reader {
     ) -> Result<Arc<Facts>> {
         let run = of.run(run_id(info));
         let known = self.facts.get(run_id(info)).map(|known| known.value);
+        let refusals = known.as_deref().map_or(0, KnownFacts::refusals);
         let is_usable = |known: &Arc<KnownFacts>| {
             known.facts.last <= info.history_length && !self.is_stale(known)
         };
@@ -242,18 +272,27 @@ impl Reader {
         let events = self
             .events_after(ask, &run, from, info.history_length)
             .await?;
-        let (facts, undecoded) = match known {
-            Some(known) => (Facts::clone(&known.facts), known.undecoded),
-            None => Default::default(),
+        let so_far = match known {
+            Some(known) => FactsSoFar {
+                facts: Facts::clone(&known.facts),
+                undecoded: known.undecoded,
+                refusals,
+            },
+            None => FactsSoFar {
+                refusals,
+                ..FactsSoFar::default()
+            },
         };
-        let from = (facts, undecoded);
-        self.extend(ask, &run, from, events, info.history_length)
+        self.extend(ask, &run, so_far, events, info.history_length)
             .await
     }
 
     /// The codec had its time: texts that it did not decode are read again.
     fn is_stale(&self, known: &KnownFacts) -> bool {
-        let is_over = |at: Instant| at + UNDECODED <= self.clock.now();
+        let is_over = |undecoded: Undecoded| {
+            let pause = ASK_AGAIN[undecoded.before.min(ASK_AGAIN.len() - 1)];
+            undecoded.asked + pause <= self.clock.now()
+        };
         known.undecoded.is_some_and(is_over)
     }
 
@@ -264,6 +303,9 @@ impl Reader {
         run: &WorkflowRef,
     ) -> Result<Arc<Facts>> {
         let known = self.facts.get(run.run_id.as_deref().unwrap_or_default());
+        let refusals = known
+            .as_ref()
+            .map_or(0, |known| KnownFacts::refusals(&known.value));
         let is_usable = |known: &KnownFacts| known.facts.end.is_some() && !self.is_stale(known);
         if let Some(known) = known.filter(|known| is_usable(&known.value)) {
             return Ok(Arc::clone(&known.value.facts));
@@ -271,8 +313,11 @@ impl Reader {
         let mut events = self.events_after(ask, run, 0, i64::MAX).await?;
         let last = events.last().map_or(0, |event| event.event_id);
         events.retain(|event| event.event_id > last - WINDOW);
-        self.extend(ask, run, Default::default(), events, last)
-            .await
+        let so_far = FactsSoFar {
+            refusals,
+            ..FactsSoFar::default()
+        };
+        self.extend(ask, run, so_far, events, last).await
     }
 
     /// Adds events to the facts of a run, up to the last one that counts.
@@ -280,17 +325,25 @@ impl Reader {
         &self,
         ask: Ask<'_>,
         run: &WorkflowRef,
-        (mut facts, mut undecoded): (Facts, Option<Instant>),
+        so_far: FactsSoFar,
         mut events: Vec<HistoryEvent>,
         last: i64,
     ) -> Result<Arc<Facts>> {
+        let FactsSoFar {
+            mut facts,
+            mut undecoded,
+            refusals,
+        } = so_far;
         if facts.begin.is_none() && events.first().is_none_or(|event| event.event_id > 1) {
             events.insert(0, self.first_event(ask, run).await?);
         }
         if let Some(codec) = &self.codec
             && !codec.decode_texts(ask.call, &mut events).await
         {
-            undecoded.get_or_insert(self.clock.now());
+            undecoded.get_or_insert(Undecoded {
+                asked: self.clock.now(),
+                before: refusals,
+            });
         }
         for event in &events {
             facts.feed(event);

@@ -173,9 +173,10 @@ fn open(
     seen.steps = steps::open_run(described, facts, queues);
     seen.pause = pause(described, extended);
     seen.last_error = last_error(&seen.steps);
-    for name in facts.updates.values() {
-        seen.notes
-            .push(format!("update `{name}` was accepted and has not answered"));
+    for name in facts.open_updates() {
+        let update = name.map_or_else(|| "an update".to_owned(), |name| format!("update `{name}`"));
+        let note = format!("{update} was accepted and has not answered");
+        seen.notes.push(note);
     }
     if seen.native.state != RUNNING {
         return;

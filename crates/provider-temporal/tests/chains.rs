@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
@@ -12,38 +13,14 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::{Event, ExecutionId, Payload};
-use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     Call, EventOrder, HistoryPage, HistoryRequest, Provider, RetryFromRequest, SignalRequest, View,
 };
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::{EventType, WorkflowExecutionStatus as Status};
 
+use front::{call, gateway, put, server};
 use mock::{Mock, World};
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let provider = gateway(&mock);
-    (mock, provider)
-}
-
-/// Another gateway in front of the same server.
-fn gateway(mock: &Mock) -> TemporalProvider {
-    let table = compiled_in("temporal").unwrap();
-    TemporalProvider::new("test".parse().unwrap(), &mock.config(), table).unwrap()
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(20))
-}
-
-fn put(mock: &Mock, name: &str) -> ExecutionId {
-    let workflow = scenes::staged(name, Scene::NoMetadata).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
 
 fn signal(id: &ExecutionId, name: &str, request_id: &str, body: &str) -> SignalRequest {
     SignalRequest {
@@ -67,7 +44,7 @@ const SIGNALED: EventType = EventType::WorkflowExecutionSignaled;
 #[tokio::test]
 async fn a_signal_that_is_repeated_in_a_later_run_is_delivered_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "chain");
+    let id = put(&mock, "chain", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     provider.signal(&call(), request.clone()).await.unwrap();
     for _ in 0..3 {
@@ -90,7 +67,7 @@ async fn a_signal_that_is_repeated_in_a_later_run_is_delivered_once() {
 #[tokio::test]
 async fn a_signal_is_compared_also_after_many_events() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "long");
+    let id = put(&mock, "long", Scene::NoMetadata);
     provider
         .signal(&call(), signal(&id, "go", "s1", "1"))
         .await
@@ -109,7 +86,7 @@ async fn a_signal_is_compared_also_after_many_events() {
 #[tokio::test]
 async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "reset");
+    let id = put(&mock, "reset", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     provider.signal(&call(), request.clone()).await.unwrap();
     let from_start = retry_from_start(&id);
@@ -122,7 +99,7 @@ async fn a_signal_that_is_repeated_after_a_reset_is_delivered_once() {
 #[tokio::test]
 async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     let request = signal(&id, "go", "s1", "1");
     // Another gateway delivers the same signal to the old run, and the workflow continues as new.
     mock.before("SignalWorkflowExecution", |world| {
@@ -145,7 +122,7 @@ async fn a_run_that_ends_while_a_signal_is_sent_does_not_lose_or_repeat_it() {
 #[tokio::test]
 async fn runs_that_the_server_has_deleted_do_not_refuse_a_signal() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "old");
+    let id = put(&mock, "old", Scene::NoMetadata);
     mock.change(|world| {
         world.continue_as_new("old");
         world.runs.remove(0);
@@ -160,7 +137,7 @@ const ACCEPTED: EventType = EventType::WorkflowExecutionUpdateAccepted;
 #[tokio::test]
 async fn a_repeated_update_has_the_first_answer_in_every_later_run_and_after_the_end() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "updated");
+    let id = put(&mock, "updated", Scene::NoMetadata);
     let set = signal(&id, "update:set", "u1", "1");
     let answered = |notes: &[String]| notes.iter().any(|note| note.contains("answer to u1"));
     let seen = provider.signal(&call(), set.clone()).await.unwrap();
@@ -190,9 +167,30 @@ async fn a_repeated_update_has_the_first_answer_in_every_later_run_and_after_the
 }
 
 #[tokio::test]
+async fn a_repeated_update_has_the_first_answer_after_a_reset() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "reset", Scene::NoMetadata);
+    let set = signal(&id, "update:set", "u1", "1");
+    provider.signal(&call(), set.clone()).await.unwrap();
+    let from_start = retry_from_start(&id);
+    provider.retry_from(&call(), from_start).await.unwrap();
+    // The first repetition finds the update admitted, the second one finds it accepted.
+    for _ in 0..2 {
+        let seen = provider.signal(&call(), set.clone()).await.unwrap();
+        let notes = seen.notes.join("\n");
+        assert!(notes.contains("answer to u1"), "{notes}");
+        let other = signal(&id, "update:set", "u1", "2");
+        let refused = provider.signal(&call(), other).await.unwrap_err();
+        assert_eq!(refused.reason(), "REQUEST_ID_REUSED");
+    }
+    assert_eq!(count(&mock, EventType::WorkflowExecutionUpdateAdmitted), 1);
+    assert_eq!(count(&mock, ACCEPTED), 2);
+}
+
+#[tokio::test]
 async fn an_update_to_a_run_that_ends_meanwhile_reaches_the_next_run_or_is_refused() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     mock.before("UpdateWorkflowExecution", |world| {
         world.continue_as_new("moving");
     });
@@ -211,7 +209,7 @@ async fn an_update_to_a_run_that_ends_meanwhile_reaches_the_next_run_or_is_refus
 #[tokio::test]
 async fn an_update_is_asked_for_until_it_answers() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "slow");
+    let id = put(&mock, "slow", Scene::NoMetadata);
     mock.change(|world| world.admits_only = 1);
     let set = signal(&id, "update:set", "u1", "1");
     let seen = provider.signal(&call(), set).await.unwrap();
@@ -240,7 +238,7 @@ fn retry_from_start(id: &ExecutionId) -> RetryFromRequest {
 #[tokio::test]
 async fn the_first_workflow_task_is_found_after_signals() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "delayed");
+    let id = put(&mock, "delayed", Scene::NoMetadata);
     mock.change(|world| {
         let run = &mut world.runs[0];
         run.events.truncate(1);
@@ -267,9 +265,80 @@ async fn the_first_workflow_task_is_found_after_signals() {
 }
 
 #[tokio::test]
+async fn a_retry_from_an_event_goes_back_to_its_workflow_task() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "chosen", Scene::NoMetadata);
+    let tasks = ["SCHEDULED", "STARTED", "COMPLETED"].map(|it| format!("WORKFLOW_TASK_{it}"));
+    let signaled = mock.change(|world| {
+        let run = &mut world.runs[0];
+        let go = json!({"signalName": "go"});
+        run.record("WORKFLOW_EXECUTION_SIGNALED", &go);
+        let signaled = run.events.len();
+        for kind in &tasks {
+            run.record(kind, &json!({}));
+        }
+        run.record("WORKFLOW_EXECUTION_SIGNALED", &go);
+        signaled
+    });
+    let from = |event: &str| RetryFromRequest {
+        step: format!("event:{event}"),
+        from_start: false,
+        request_id: format!("from-{event}").parse().unwrap(),
+        ..retry_from_start(&id)
+    };
+    let (task, last) = (signaled + 3, signaled + 4);
+    for (event, reason, parts) in [
+        (
+            "x".to_owned(),
+            "INVALID_ARGUMENT",
+            ["`x`".to_owned(), "event:7".to_owned()],
+        ),
+        (
+            "999".to_owned(),
+            "STEP_NOT_FOUND",
+            [format!("1 to {last}"), "history".to_owned()],
+        ),
+        (
+            last.to_string(),
+            "ILLEGAL_TRANSITION",
+            [
+                format!("no workflow task follows event {last}"),
+                format!("choose is {task}"),
+            ],
+        ),
+    ] {
+        let refused = provider
+            .retry_from(&call(), from(&event))
+            .await
+            .unwrap_err();
+        assert_eq!(refused.reason(), reason, "{refused}");
+        let words = format!("{refused} {}", refused.hint);
+        for part in parts {
+            assert!(words.contains(&part), "{part}: {words}");
+        }
+    }
+    let chosen = from(&signaled.to_string());
+    provider.retry_from(&call(), chosen.clone()).await.unwrap();
+    provider.retry_from(&call(), chosen).await.unwrap();
+    // Numbers of the history name the runs before the current one too.
+    let before = from(&(signaled - 1).to_string());
+    provider.retry_from(&call(), before).await.unwrap();
+    let resets = mock.change(|world| {
+        let is_reset = |kind| kind == EventType::WorkflowTaskFailed;
+        let runs = world.runs[1..].iter();
+        let resets = runs.map(|run| {
+            let mut kinds = run.events.iter().map(|event| event.event_type());
+            kinds.position(is_reset).unwrap() + 1
+        });
+        resets.collect::<Vec<_>>()
+    });
+    assert_eq!(resets, [task, 4]);
+}
+
+#[tokio::test]
 async fn a_retry_from_that_is_repeated_in_a_later_run_resets_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "again");
+    let id = put(&mock, "again", Scene::NoMetadata);
     let whole = retry_from_start(&id);
     provider.retry_from(&call(), whole.clone()).await.unwrap();
     let second = mock.change(|world| world.runs[1].run_id());
@@ -330,7 +399,7 @@ async fn whole(
 
 /// Three runs of 5, 5 and 4 events, after an earlier execution of the same id.
 fn chain(mock: &Mock) -> ExecutionId {
-    let id = put(mock, "chain");
+    let id = put(mock, "chain", Scene::NoMetadata);
     mock.change(|world| {
         let mut earlier = world.runs[0].clone();
         let info = earlier.info();
@@ -433,7 +502,7 @@ async fn runs_that_lists_do_not_show_yet_have_their_events() {
 #[tokio::test]
 async fn a_history_follows_a_workflow_that_continues_as_new_between_two_pages() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "moving");
+    let id = put(&mock, "moving", Scene::NoMetadata);
     let request = page(&id, EventOrder::OldestFirst, None, 2);
     let first = provider.history(&call(), request).await.unwrap();
     mock.change(|world| {
@@ -451,7 +520,7 @@ async fn a_history_follows_a_workflow_that_continues_as_new_between_two_pages() 
 #[tokio::test]
 async fn a_signal_to_a_chain_reads_each_ended_run_once() {
     let (mock, provider) = server().await;
-    let id = put(&mock, "chain");
+    let id = put(&mock, "chain", Scene::NoMetadata);
     for _ in 0..5 {
         mock.change(|world| world.continue_as_new("chain"));
     }

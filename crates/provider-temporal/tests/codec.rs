@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use stateway_model::ExecutionId;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, ListRequest, Observation, Provider, SignalRequest, View};
+use stateway_provider_api::{
+    Call, EventOrder, HistoryRequest, ListRequest, Observation, Provider, SignalRequest, View,
+};
 use stateway_provider_temporal::{Codec, TemporalProvider};
 
 use mock::Mock;
@@ -35,7 +37,12 @@ enum Mood {
     Refuses,
     Hangs,
     Chats,
+    /// Refuses every request with a payload that was not encrypted by this key.
+    IsPicky,
 }
+
+/// The payload that a picky codec refuses, in base64.
+const STRANGE: &str = "c3RyYW5nZQ==";
 
 /// A codec on the loopback interface.
 struct Remote {
@@ -92,7 +99,10 @@ fn answer(mut stream: TcpStream, mood: u8) {
     let text = String::from_utf8(request).unwrap();
     let count = text.matches("\"data\"").count();
     let one = json!({"metadata": {"encoding": PLAIN}, "data": DECODED});
-    let (status, body) = if mood == Mood::Refuses as u8 {
+    let is_strange = mood == Mood::IsPicky as u8 && text.contains(STRANGE);
+    let (status, body) = if is_strange {
+        ("422 Unprocessable Content", json!("another key"))
+    } else if mood == Mood::Refuses as u8 {
         ("500 Internal Server Error", json!("no key for tenant 7"))
     } else if mood == Mood::Chats as u8 {
         ("200 OK", json!({"payloads": "card 4242"}))
@@ -110,6 +120,24 @@ fn answer(mut stream: TcpStream, mood: u8) {
 
 fn encrypted() -> Value {
     json!({"metadata": {"encoding": ENCRYPTED}, "data": "c2VjcmV0"})
+}
+
+/// Adds activities to a workflow whose encoded failure messages have this data.
+fn fail(mock: &Mock, count: usize, data: &str) {
+    let encoded = json!({"metadata": {"encoding": ENCRYPTED}, "data": data});
+    mock.change(|world| {
+        let run = &mut world.runs[0];
+        for number in 0..count {
+            let id = format!("{}-{number}", run.events.len());
+            let scheduled = json!({"activityId": id, "activityType": {"name": "pay"}});
+            run.record("ACTIVITY_TASK_SCHEDULED", &scheduled);
+            let failed = json!({
+                "scheduledEventId": run.events.len().to_string(),
+                "failure": {"message": "Encoded failure", "encodedAttributes": encoded},
+            });
+            run.record("ACTIVITY_TASK_FAILED", &failed);
+        }
+    });
 }
 
 /// A workflow with an encoded memo. Its activity failed, is not retried, and has an encoded failure message.
@@ -210,6 +238,79 @@ async fn failures_that_were_not_decoded_are_decoded_later() {
     let calls = mock.calls_since(since);
     let histories = calls.get("GetWorkflowExecutionHistoryReverse");
     assert_eq!(histories, None, "{calls:?}");
+}
+
+#[tokio::test]
+async fn one_payload_that_the_codec_refuses_does_not_hide_the_others() {
+    let (mock, provider, remote) = server(Mood::IsPicky).await;
+    let id = put(&mock, "order");
+    fail(&mock, 40, "c2VjcmV0");
+    fail(&mock, 1, STRANGE);
+    fail(&mock, 40, "c2VjcmV0");
+    let seen = get(&provider, &id, LONG).await;
+    let messages = message(&seen);
+    let count = |text: &str| messages.matches(text).count();
+    assert_eq!((count("4242"), count("Encoded failure")), (81, 1));
+    // One for the labels, one for all failures, two for each half.
+    assert!(
+        remote.asked() <= 2 + 2 * 8,
+        "asked {} times",
+        remote.asked()
+    );
+    // The halves that were decoded do not hide the trouble.
+    let health = provider.health(&Call::within(LONG)).await.unwrap();
+    assert!(health.detail.contains("422"), "{}", health.detail);
+}
+
+#[tokio::test]
+async fn a_codec_that_refuses_everything_is_asked_a_bounded_number_of_times() {
+    let (mock, provider, remote) = server(Mood::Refuses).await;
+    let id = put(&mock, "order");
+    fail(&mock, 160, "c2VjcmV0");
+    get(&provider, &id, LONG).await;
+    assert!(
+        remote.asked() <= 2 + 2 * 16,
+        "asked {} times",
+        remote.asked()
+    );
+}
+
+#[tokio::test]
+async fn texts_that_cannot_be_decoded_are_read_again_ever_more_rarely() {
+    let (mock, provider, _remote) = server(Mood::Refuses).await;
+    let id = put(&mock, "order");
+    let mut reads = Vec::new();
+    for seconds in [0, 9, 1, 10, 50, 60, 539, 1, 599, 1] {
+        provider.clock().skip(Duration::from_secs(seconds));
+        let since = Instant::now();
+        get(&provider, &id, LONG).await;
+        let calls = mock.calls_since(since);
+        let histories = calls.get("GetWorkflowExecutionHistoryReverse");
+        reads.push(histories.is_some());
+    }
+    let expected = [
+        true, false, true, false, true, false, false, true, false, true,
+    ];
+    assert_eq!(reads, expected);
+}
+
+#[tokio::test]
+async fn failures_are_decoded_in_the_basic_view_of_a_history() {
+    let (mock, provider, _remote) = server(Mood::Decodes).await;
+    let request = HistoryRequest {
+        id: put(&mock, "order"),
+        page_size: 10,
+        cursor: None,
+        view: View::Basic,
+        order: EventOrder::OldestFirst,
+    };
+    let history = provider.history(&Call::within(LONG), request).await;
+    let events = history.unwrap().events;
+    let failed = events
+        .iter()
+        .find(|it| it.native_type == "ACTIVITY_TASK_FAILED");
+    let summary = &failed.unwrap().summary;
+    assert!(summary.contains("card 4242 declined"), "{summary}");
 }
 
 #[tokio::test]

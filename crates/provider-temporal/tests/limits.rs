@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
@@ -11,7 +12,6 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use serde_json::json;
 use stateway_contract_kit::Scene;
-use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
@@ -22,30 +22,12 @@ use stateway_provider_api::{
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
 
+use front::{call, put, server};
 use mock::{Fault, Mock};
 
 const LIST: &str = "ListWorkflowExecutions";
 const DESCRIBE: &str = "DescribeWorkflowExecution";
 const POLL: &str = "PollWorkflowExecutionHistory";
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let table = compiled_in("temporal").unwrap();
-    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table);
-    (mock, provider.unwrap())
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(20))
-}
-
-fn put(mock: &Mock, name: &str, scene: Scene) -> ExecutionId {
-    let workflow = scenes::staged(name, scene).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
 
 async fn list(provider: &TemporalProvider, patience: Duration) -> Result<ListPage> {
     let request = ListRequest {

@@ -5,8 +5,6 @@
 
 #[path = "live/chains.rs"]
 mod chains;
-#[path = "live/cost.rs"]
-mod cost;
 #[path = "live/deaths.rs"]
 mod deaths;
 mod lab;
@@ -64,6 +62,7 @@ fn main() -> ExitCode {
         steering::changed_workflow_code_is_an_error,
         steering::without_a_worker_it_waits_for_capacity,
         steering::what_failed_is_done_again_from_its_step,
+        steering::a_retry_from_goes_back_to_a_chosen_event,
         chains::runs_that_continue_as_new_are_one_execution,
         chains::a_workflow_that_retries_itself_backs_off,
         chains::a_child_is_an_execution_of_its_own,
@@ -74,6 +73,7 @@ fn main() -> ExitCode {
         chains::the_first_task_of_a_delayed_run_is_found_for_a_reset,
         chains::a_repeated_request_has_no_effect_in_a_later_run,
         chains::a_repeated_signal_has_no_effect_after_a_reset,
+        chains::a_repeated_update_has_its_first_answer_after_a_reset,
         chains::a_history_has_the_runs_that_the_server_still_has,
         chains::a_list_without_reads_to_spare_shows_open_executions_as_unread,
         settings::a_server_that_cannot_pause_workflows_pauses_activities,
@@ -88,7 +88,6 @@ fn main() -> ExitCode {
         deaths::a_killed_server_is_unavailable_and_comes_back_with_its_state,
         deaths::watches_show_what_happened_after_a_killed_server,
         watching::a_limit_of_the_server_is_named_and_respected,
-        cost::a_get_costs_little_more_than_its_describe,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The last handle ends the server and the worker.

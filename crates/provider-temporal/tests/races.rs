@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
@@ -12,36 +13,16 @@ use futures::StreamExt;
 use serde_json::json;
 use stateway_contract_kit::Scene;
 use stateway_model::ExecutionId;
-use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, Observation, Provider, PurgeRequest, RetryFromRequest, SignalRequest, WatchScope,
-    WatchStream, Watched,
+    Observation, Provider, PurgeRequest, RetryFromRequest, SignalRequest, WatchScope, WatchStream,
+    Watched,
 };
-use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
 
-use mock::{Mock, Run, World};
+use front::{call, put, server};
+use mock::{Run, World};
 
 const LIST: &str = "ListWorkflowExecutions";
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let table = compiled_in("temporal").unwrap();
-    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table);
-    (mock, provider.unwrap())
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(20))
-}
-
-fn put(mock: &Mock, name: &str, scene: Scene) -> ExecutionId {
-    let workflow = scenes::staged(name, scene).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
 
 /// The same run under another id, begun so many seconds after it.
 fn copy(run: &Run, number: u32, seconds: i64) -> Run {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
@@ -12,31 +13,11 @@ use stateway_contract_kit::Scene;
 use stateway_model::{ExecutionId, MappingBasis, Payload, Reason, SubState};
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
+    ErrorKind, Mapper, Observation, PauseRequest, Provider, ResumeRequest, RetryNowRequest,
     StartDefinition, StartRequest, View,
 };
-use stateway_provider_temporal::TemporalProvider;
 
-use mock::Mock;
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let table = compiled_in("temporal").unwrap();
-    let provider = TemporalProvider::new("test".parse().unwrap(), &mock.config(), table);
-    (mock, provider.unwrap())
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(5))
-}
-
-fn put(mock: &Mock, scene: Scene) -> ExecutionId {
-    let workflow = scenes::staged("scene", scene).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
+use front::{call, put, server};
 
 fn shown(seen: Observation) -> stateway_model::Execution {
     let table = compiled_in("temporal").unwrap();
@@ -47,7 +28,7 @@ fn shown(seen: Observation) -> stateway_model::Execution {
 #[tokio::test]
 async fn a_status_that_the_adapter_does_not_know_is_shown_as_its_number() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::NoMetadata);
+    let id = put(&mock, "scene", Scene::NoMetadata);
     mock.change(|world| world.runs[0].info().status = 99);
     let seen = provider.get(&call(), &id, View::Basic).await.unwrap();
     assert_eq!(seen.native.state, "99");
@@ -61,7 +42,7 @@ async fn a_status_that_the_adapter_does_not_know_is_shown_as_its_number() {
 #[tokio::test]
 async fn an_activity_state_that_the_adapter_does_not_know_is_shown_as_its_number() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::CleansUp);
+    let id = put(&mock, "scene", Scene::CleansUp);
     mock.change(|world| world.runs[0].described.pending_activities[0].state = 99);
     let seen = provider.get(&call(), &id, View::Full).await.unwrap();
     assert!(
@@ -75,7 +56,7 @@ async fn an_activity_state_that_the_adapter_does_not_know_is_shown_as_its_number
 async fn an_older_server_is_asked_by_the_older_names() {
     let (mock, provider) = server().await;
     mock.change(|world| world.is_old = true);
-    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    let id = put(&mock, "scene", Scene::BackingOff { attempt: 1 });
     let began = Instant::now();
     let request = RetryNowRequest {
         id: id.clone(),
@@ -92,7 +73,7 @@ async fn an_older_server_is_asked_by_the_older_names() {
 async fn where_workflows_cannot_be_paused_their_activities_are() {
     let (mock, provider) = server().await;
     mock.change(|world| world.refuses_pause = true);
-    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    let id = put(&mock, "scene", Scene::BackingOff { attempt: 1 });
     let request = PauseRequest {
         id: id.clone(),
         comment: "test".to_owned(),
@@ -114,7 +95,7 @@ async fn where_workflows_cannot_be_paused_their_activities_are() {
 #[tokio::test]
 async fn a_reached_limit_is_reported_with_its_cause() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::NoMetadata);
+    let id = put(&mock, "scene", Scene::NoMetadata);
     mock.inject(mock::Fault::Throttle(Duration::from_secs(3)));
     let error = provider.get(&call(), &id, View::Basic).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Throttled);
@@ -125,7 +106,7 @@ async fn a_reached_limit_is_reported_with_its_cause() {
 #[tokio::test]
 async fn a_closed_run_answers_like_an_unknown_one_and_is_told_apart() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::Succeeded);
+    let id = put(&mock, "scene", Scene::Succeeded);
     let signal = |id: &ExecutionId| stateway_provider_api::SignalRequest {
         id: id.clone(),
         signal: "go".to_owned(),

@@ -92,6 +92,8 @@ impl WorkflowService for Frontend {
 
 struct World {
     address: String,
+    /// The connections that were accepted.
+    sockets: Arc<Mutex<Vec<std::net::TcpStream>>>,
     folder: TempDir,
     seen: Seen,
     revoked: Arc<Mutex<Vec<String>>>,
@@ -118,14 +120,22 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("https://{}", listener.local_addr().unwrap());
         let (seen, revoked) = (Seen::default(), Arc::default());
+        let sockets: Arc<Mutex<Vec<std::net::TcpStream>>> = Arc::default();
+        let kept = Arc::clone(&sockets);
         let incoming =
-            futures::stream::unfold((listener, acceptor), |(listener, acceptor)| async {
-                loop {
-                    let (stream, _) = listener.accept().await.ok()?;
-                    // A handshake that fails is the other end's to report.
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        let accepted = Ok::<_, std::io::Error>(Accepted(stream));
-                        return Some((accepted, (listener, acceptor)));
+            futures::stream::unfold((listener, acceptor), move |(listener, acceptor)| {
+                let kept = Arc::clone(&kept);
+                async move {
+                    loop {
+                        let (stream, _) = listener.accept().await.ok()?;
+                        let stream = stream.into_std().ok()?;
+                        kept.lock().unwrap().push(stream.try_clone().ok()?);
+                        let stream = tokio::net::TcpStream::from_std(stream).ok()?;
+                        // A handshake that fails is the other end's to report.
+                        if let Ok(stream) = acceptor.accept(stream).await {
+                            let accepted = Ok::<_, std::io::Error>(Accepted(stream));
+                            return Some((accepted, (listener, acceptor)));
+                        }
                     }
                 }
             });
@@ -148,6 +158,7 @@ impl World {
         }
         Self {
             address,
+            sockets,
             folder,
             seen,
             revoked,
@@ -157,6 +168,16 @@ impl World {
 
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    /// Closes every connection. Returns how many there were.
+    fn close_connections(&self) -> usize {
+        let mut sockets = self.sockets.lock().unwrap();
+        for socket in sockets.iter() {
+            // One that the client has closed already is closed.
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
+        std::mem::take(&mut *sockets).len()
     }
 
     fn last(&self) -> Sent {
@@ -349,6 +370,18 @@ async fn a_certificate_that_the_server_refuses_replaces_nothing() {
     world.write("cert.pem", &wrong.pem());
     world.write("key.pem", &key.serialize_pem());
     assert!(!call_until(&world, &provider, |sent| sent.certificate != first).await);
+    // The first connection and the one that was refused.
+    assert!(world.close_connections() >= 2);
+    world.seen.lock().unwrap().clear();
+    let answered = async {
+        // A call that was made before the client noticed the end of its connection fails.
+        while health(&provider).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, answered).await.unwrap();
+    assert_eq!(world.last().certificate, first);
 }
 
 #[tokio::test]

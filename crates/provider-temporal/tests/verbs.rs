@@ -3,11 +3,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod front;
 mod mock;
 mod scenes;
 mod support;
-
-use std::time::Duration;
 
 use serde_json::json;
 use stateway_contract_kit::Scene;
@@ -16,42 +15,19 @@ use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::Scope;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, ErrorKind, ListRequest, NativeState,
+    CancelMode, CancelRequest, CompensationChoice, ErrorKind, ListRequest, NativeState,
     PauseRequest, Provider, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, View,
 };
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
 
+use front::{call, gateway, put, server};
 use mock::{Mock, World};
-
-async fn server() -> (Mock, TemporalProvider) {
-    let mock = Mock::start().await;
-    let provider = gateway(&mock);
-    (mock, provider)
-}
-
-/// A gateway in front of the server.
-fn gateway(mock: &Mock) -> TemporalProvider {
-    let table = compiled_in("temporal").unwrap();
-    TemporalProvider::new("test".parse().unwrap(), &mock.config(), table).unwrap()
-}
-
-fn call() -> Call {
-    Call::within(Duration::from_secs(5))
-}
-
-fn put(mock: &Mock, scene: Scene) -> ExecutionId {
-    let workflow = scenes::staged("scene", scene).unwrap();
-    for run in &workflow.runs {
-        mock.put(&run.description, &run.history);
-    }
-    ExecutionId::new(workflow.execution_id).unwrap()
-}
 
 fn paused(mock: &Mock) -> ExecutionId {
     let native = NativeState::new("PAUSED");
     let scope = Scope::Execution;
-    put(mock, Scene::Native { scope, native })
+    put(mock, "scene", Scene::Native { scope, native })
 }
 
 fn complete(world: &mut World) {
@@ -106,7 +82,7 @@ async fn an_execution_that_ends_before_a_cancellation_is_already_finished() {
         (CancelMode::Kill, "TerminateWorkflowExecution"),
     ] {
         let (mock, provider) = server().await;
-        let id = put(&mock, Scene::NoMetadata);
+        let id = put(&mock, "scene", Scene::NoMetadata);
         mock.before(rpc, complete);
         let refused = provider.cancel(&call(), cancel(&id, mode)).await;
         assert_eq!(refused.unwrap_err().reason(), "ALREADY_FINISHED", "{rpc}");
@@ -116,7 +92,7 @@ async fn an_execution_that_ends_before_a_cancellation_is_already_finished() {
 #[tokio::test]
 async fn an_execution_that_someone_else_has_killed_is_killed() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::NoMetadata);
+    let id = put(&mock, "scene", Scene::NoMetadata);
     mock.before("TerminateWorkflowExecution", |world| {
         let kind = "WORKFLOW_EXECUTION_TERMINATED";
         world.runs[0].close(Status::Terminated, kind, &json!({}));
@@ -134,7 +110,7 @@ async fn a_cancellation_does_not_reach_another_execution_of_the_same_id() {
         (CancelMode::Kill, "TerminateWorkflowExecution"),
     ] {
         let (mock, provider) = server().await;
-        let id = put(&mock, Scene::NoMetadata);
+        let id = put(&mock, "scene", Scene::NoMetadata);
         mock.before(rpc, |world| {
             let mut other = world.runs[0].clone();
             complete(world);
@@ -157,7 +133,7 @@ async fn a_cancellation_does_not_reach_another_execution_of_the_same_id() {
 #[tokio::test]
 async fn a_refused_pause_is_an_error_unless_it_is_paused_already() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::NoMetadata);
+    let id = put(&mock, "scene", Scene::NoMetadata);
     mock.change(|world| world.precondition = Some("not now"));
     let refused = provider.pause(&call(), pause(&id)).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::FailedPrecondition);
@@ -188,7 +164,7 @@ async fn a_refused_resume_is_an_error_unless_it_is_resumed_already() {
 #[tokio::test]
 async fn an_execution_that_ends_before_a_pause_or_a_resume_is_already_finished() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::NoMetadata);
+    let id = put(&mock, "scene", Scene::NoMetadata);
     mock.before("PauseWorkflowExecution", complete);
     let refused = provider.pause(&call(), pause(&id)).await.unwrap_err();
     assert_eq!(refused.reason(), "ALREADY_FINISHED");
@@ -206,7 +182,7 @@ async fn a_workflow_that_has_not_begun_cannot_be_paused() {
     let delayed = [("pending", "nothing"), ("first_task", "delay")];
     let native = native("RUNNING", &delayed);
     let scope = Scope::Execution;
-    let id = put(&mock, Scene::Native { scope, native });
+    let id = put(&mock, "scene", Scene::Native { scope, native });
     let refused = provider.pause(&call(), pause(&id)).await.unwrap_err();
     assert_eq!(refused.reason(), "NOT_BEGUN");
 }
@@ -215,14 +191,14 @@ async fn a_workflow_that_has_not_begun_cannot_be_paused() {
 async fn activities_that_end_before_a_request_are_reported() {
     let resting = Scene::BackingOff { attempt: 1 };
     let (mock, provider) = server().await;
-    let id = put(&mock, resting.clone());
+    let id = put(&mock, "scene", resting.clone());
     mock.before("ResetActivityExecution", complete);
     let refused = provider.retry_now(&call(), retry_now(&id)).await;
     assert_eq!(refused.unwrap_err().reason(), "ALREADY_FINISHED");
 
     let (mock, provider) = server().await;
     mock.change(|world| world.refuses_pause = true);
-    let id = put(&mock, resting);
+    let id = put(&mock, "scene", resting);
     mock.before("PauseActivityExecution", |world| {
         world.runs[0].described.pending_activities.clear();
     });
@@ -247,6 +223,7 @@ async fn a_retry_that_the_server_cannot_make_earlier_is_refused_with_the_reason(
     let scope = Scope::Execution;
     let id = put(
         &mock,
+        "scene",
         Scene::Native {
             scope,
             native: native_retry,
@@ -265,7 +242,7 @@ async fn a_retry_that_the_server_cannot_make_earlier_is_refused_with_the_reason(
         scope: Scope::Step,
         native: native("STARTED", &local),
     };
-    let id = put(&mock, scene);
+    let id = put(&mock, "scene", scene);
     let refused = provider.retry_now(&call(), retry_now(&id)).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("only its worker retries"), "{refused}");
@@ -283,7 +260,7 @@ async fn every_step_that_is_shown_is_known_to_the_verbs() {
             qualifiers: row.when.clone(),
         };
         let scope = Scope::Step;
-        let id = put(&mock, Scene::Native { scope, native });
+        let id = put(&mock, "scene", Scene::Native { scope, native });
         let seen = provider.get(&call(), &id, View::Full).await.unwrap();
         for step in seen.steps {
             let step = step.name;
@@ -310,7 +287,7 @@ async fn every_step_that_is_shown_is_known_to_the_verbs() {
 async fn a_pause_that_fails_half_way_says_so_and_pauses_the_others() {
     let (mock, provider) = server().await;
     mock.change(|world| world.refuses_pause = true);
-    let id = put(&mock, Scene::BackingOff { attempt: 1 });
+    let id = put(&mock, "scene", Scene::BackingOff { attempt: 1 });
     mock.change(|world| {
         let pending = &mut world.runs[0].described.pending_activities;
         for name in ["second", "third"] {
@@ -344,7 +321,7 @@ fn retry_from(id: &ExecutionId) -> RetryFromRequest {
 #[tokio::test]
 async fn an_execution_that_is_gone_before_a_reset_is_not_found() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::Failed);
+    let id = put(&mock, "scene", Scene::Failed);
     mock.before("ResetWorkflowExecution", |world| world.runs.clear());
     let request = retry_from(&id);
     let refused = provider.retry_from(&call(), request).await.unwrap_err();
@@ -355,7 +332,7 @@ async fn an_execution_that_is_gone_before_a_reset_is_not_found() {
 #[tokio::test]
 async fn a_purge_that_the_server_accepted_is_done_whatever_the_check_answers() {
     let (mock, provider) = server().await;
-    let id = put(&mock, Scene::Succeeded);
+    let id = put(&mock, "scene", Scene::Succeeded);
     mock.refuse_after("DeleteWorkflowExecution", "DescribeWorkflowExecution");
     provider.purge(&call(), purge(&id)).await.unwrap();
 }
@@ -375,7 +352,7 @@ async fn is_listed(provider: &TemporalProvider, id: &ExecutionId) -> bool {
 async fn a_purge_is_hidden_by_its_gateway_until_the_server_has_deleted_the_run() {
     let (mock, provider) = server().await;
     let other = gateway(&mock);
-    let id = put(&mock, Scene::Succeeded);
+    let id = put(&mock, "scene", Scene::Succeeded);
     mock.change(|world| world.deletes_later = true);
     provider.purge(&call(), purge(&id)).await.unwrap();
     let gone = provider.get(&call(), &id, View::Basic).await.unwrap_err();

@@ -17,6 +17,8 @@ pub(crate) struct Options {
 enum What {
     /// GetExecution against an empty gRPC service, and 10,000 watchers on one execution
     Gateway,
+    /// Calls of a client beside 10,000 connections that never finish their TLS handshake
+    HalfOpen,
     /// One step transition of the state machine, and the replay of 10,000 events
     Machine,
     /// Durable steps per second of the built-in engine, with a worker and the load beside it
@@ -49,6 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Machine => soak::example("machine", "bench", &[]),
         What::Gateway => from_outside(&["gateway"], &[]),
         What::Secure => from_outside(&["secure"], &[]),
+        What::HalfOpen => from_outside(&["half-open"], &[]),
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),

@@ -43,7 +43,9 @@ pub(crate) fn browser() -> Result<Vec<(&'static str, PathBuf)>, String> {
     let explain = |error: String| format!("{error}\nhint: {HINT}");
     if let Err(packages) = present() {
         eprintln!("installing {} (once)", packages.join(" and "));
-        install(&packages).map_err(|error| explain(format!("{}: {error}", missing(&packages))))?;
+        // Without a font a page is boxes, and its sizes are nobody's.
+        let with_font = [&packages[..], &["fonts-dejavu-core"]].concat();
+        install(&with_font).map_err(|error| explain(format!("{}: {error}", missing(&packages))))?;
     }
     let found = present().map_err(|packages| explain(missing(&packages)))?;
     for (_, program) in &found {
@@ -88,13 +90,17 @@ fn missing(packages: &[&str]) -> String {
     format!("no {} is here", packages.join(" and no "))
 }
 
-fn install(packages: &[&str]) -> Result<(), String> {
-    // A list of packages that is days old names versions that the mirror no longer has.
-    succeed(apt_get().args(["update", "--quiet=2"]))?;
+/// Installs packages of Debian.
+pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
+    update()?;
     let mut install = apt_get();
     install.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
-    // Without a font a page is boxes, and its sizes are nobody's.
-    succeed(install.args(packages).arg("fonts-dejavu-core"))
+    succeed(install.args(packages))
+}
+
+/// A list of packages that is days old names versions that the mirror no longer has.
+pub(crate) fn update() -> Result<(), String> {
+    succeed(apt_get().args(["update", "--quiet=2"]))
 }
 
 /// `apt-get`, by `sudo` where we may not install; a password is never asked for.

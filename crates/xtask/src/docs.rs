@@ -4,7 +4,11 @@
 mod errors;
 mod links;
 mod metrics;
+#[cfg(test)]
+mod monitoring;
 mod page;
+#[cfg(test)]
+mod security;
 mod source;
 
 use clap::Args;

@@ -3,12 +3,13 @@
 //! `test` runs every test, `fresh` runs the README's commands in a new clone, `docs` renders
 //! generated documentation, `api` checks `proto/`, `soak` checks the invariants of the pure core in many random worlds,
 //! `histories` records golden histories, `crash` kills the gateway under load, `bench` measures,
-//! `screenshots` takes the pictures of the dashboard.
+//! `screenshots` takes the pictures of the dashboard, `deploy` tests the files in `deploy/`.
 
 mod api;
 mod bench;
 mod browser;
 mod crash;
+mod deploy;
 mod docs;
 mod fresh;
 mod histories;
@@ -46,6 +47,8 @@ enum Task {
     Soak(soak::Options),
     /// Kill the gateway repeatedly under load, and check that nothing acknowledged is lost
     Crash(crash::Options),
+    /// Test the image, the unit, the Helm chart and the alerts in deploy/
+    Deploy,
     /// Take the pictures of the dashboard in docs/images again
     Screenshots,
     /// Measure, as a ratio against a baseline in the same run
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Histories => histories::run(),
         Task::Soak(options) => soak::run(&options),
         Task::Crash(options) => crash::run(&options),
+        Task::Deploy => deploy::run(),
         Task::Screenshots => screenshots::run(),
         Task::Bench(options) => bench::run(&options),
     };

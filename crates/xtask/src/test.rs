@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::run::{cargo, follow, root, succeed, target};
 use crate::tally::Tally;
-use crate::{browser, crash, docs, peers};
+use crate::{browser, crash, deploy, docs, peers};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -23,7 +23,9 @@ const PEER_TESTS: &[&str] = &[
     "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
     "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
      (the real Temporal server, needs Python 3.10 and PyPI)",
-    "tests/browser (the dashboard in a browser, needs Chromium and its driver)",
+    "tests/browser (the dashboard in a browser, needs Chromium and its driver; sign-in at a real \
+     OpenID provider, needs Node.js and npm)",
+    "deploy/tests (image, unit, Helm chart and alerts, needs Python 3.10, PyPI and Debian packages)",
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -44,6 +46,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         }
         heading("Temporal server and a worker for it");
         match peers::temporal() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
+        heading("OpenID provider");
+        match peers::openid_provider() {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }
@@ -90,6 +97,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if options.hermetic {
         left_out();
     } else {
+        heading("deployment");
+        if let Err(error) = deploy::tests(&mut tally) {
+            broken.push(error);
+        }
         heading("Python client");
         if let Err(error) = python_client(&mut tally) {
             broken.push(error);

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from datetime import timedelta
@@ -225,10 +226,11 @@ class Script:
             await workflow.sleep(0.2)
 
     async def do_spin(self, value: dict) -> None:
-        """Holds the workflow task: the worker looks frozen to the server."""
-        import time
-
-        time.sleep(value["seconds"])
+        """Holds the workflow task until its worker is to end: the worker looks frozen to the server. Nothing else
+        of this process runs meanwhile, so a file tells the end."""
+        until = time.monotonic() + value["seconds"]
+        while time.monotonic() < until and told(f"end-{workflow.info().namespace}") != "go":
+            time.sleep(LOOK)
 
     async def do_ignore_cancel(self, name: str) -> None:
         while not self.received.get(name):

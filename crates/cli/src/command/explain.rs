@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use clap::Args;
+use jiff::Timestamp;
 use stateway_client as client;
 
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::resource;
-use crate::screen::{Paint, paused, queued, short_name, traces};
+use crate::screen::{self, Clock, Paint, paused, queued, short_name, traces};
 use crate::view::{Explanation, Row, Text};
 
 /// Explains a sub-state.
@@ -29,12 +30,14 @@ impl Explain {
         let call = client::Explain::new(resource::execution(&self.name)?);
         let answer = context.client.explain(context.call(call)).await?;
         let explanation = Explanation::from(&answer);
-        context.show(&explanation, || text(&explanation, context.paint))?;
+        context.show(&explanation, || {
+            text(&explanation, context.paint, Timestamp::now())
+        })?;
         Ok(Exit::Ok)
     }
 }
 
-fn text(explanation: &Explanation, paint: Paint) -> String {
+fn text(explanation: &Explanation, paint: Paint, now: Timestamp) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     if let Some(execution) = &explanation.execution {
@@ -45,6 +48,10 @@ fn text(explanation: &Explanation, paint: Paint) -> String {
     let execution = explanation.execution.as_ref();
     if let Some(held) = execution.and_then(|execution| paused(execution).or(queued(execution))) {
         let _ = writeln!(text, "{held}");
+    }
+    if let Some(execution) = execution.filter(|it| it.sub_state == "backing-off") {
+        let countdown = screen::now(execution, Clock::Live(now));
+        let _ = writeln!(text, "{countdown}");
     }
     reasons(
         &mut text,
@@ -102,4 +109,38 @@ fn described(row: &Row) -> String {
         said.push_str(" (refined by steps, attempts and waits)");
     }
     said
+}
+
+#[cfg(test)]
+mod tests {
+    use stateway_client::v1;
+
+    use super::*;
+
+    #[test]
+    fn a_back_off_counts_down() {
+        let retry = v1::Retry {
+            attempt: 2,
+            max_attempt_count: Some(5),
+            next_attempt_time: Some(prost_types::Timestamp {
+                seconds: 112,
+                nanos: 0,
+            }),
+            ..v1::Retry::default()
+        };
+        let execution = v1::Execution {
+            name: "providers/shop/executions/order-7".to_owned(),
+            sub_state: v1::SubState::BackingOff.into(),
+            retry: Some(Box::new(retry)),
+            ..v1::Execution::default()
+        };
+        let answer = v1::ExplainExecutionResponse {
+            execution: Some(execution),
+            ..v1::ExplainExecutionResponse::default()
+        };
+        let now = Timestamp::from_second(100).unwrap();
+        let text = text(&Explanation::from(&answer), Paint::new(false), now);
+        let countdown = "attempt 2 of 5 failed; next attempt in 12 s";
+        assert!(text.contains(countdown), "{text}");
+    }
 }

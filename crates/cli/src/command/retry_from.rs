@@ -18,6 +18,7 @@ Examples:
   stateway retry-from builtin/r-17 --step draft --feedback 'shorter, please'
   stateway retry-from builtin/r-17 --step charge --input '{\"amount\": 20}'
   stateway retry-from builtin/r-17 --from-start
+  stateway retry-from temporal/order-17 --step event:7
 
 Side effects of the steps that run again happen again. An execution of the built-in engine that failed, \
 was cancelled or was rolled back is reopened under its name. A succeeded execution never changes: it is \
@@ -25,7 +26,8 @@ forked, and the command prints the new execution.")]
 pub struct RetryFrom {
     /// provider/id, or the full name
     name: String,
-    /// From this step (default: the step that failed)
+    /// From this step (default: the step that failed). Temporal also takes `event:N`, an event number of
+    /// `stateway history`
     #[arg(long, value_parser = input::given)]
     step: Option<String>,
     /// New input of the step, if the provider supports it: JSON, @file, or - for standard input

@@ -52,6 +52,9 @@ async fn serve(config: &Config) -> Outcome {
     let stop = Stop::new()?;
     let gateway = bind(config, &metrics).await?;
     talk(&ready(gateway.local_addr(), config));
+    if let Some(address) = gateway.monitoring_addr() {
+        talk(&format!("health and metrics are also at http://{address}"));
+    }
     gateway
         .serve(stop.asked())
         .await
@@ -94,7 +97,8 @@ pub(super) fn not_started(error: &StartError) -> Failure {
         StartError::NotLoopback(_)
         | StartError::Tls(_)
         | StartError::Authentication(_)
-        | StartError::Access(_) => Exit::Usage,
+        | StartError::Access(_)
+        | StartError::Audit(_) => Exit::Usage,
         StartError::Bind { .. } => Exit::Refused,
         StartError::Reflection(_) => Exit::Internal,
     };

@@ -14,6 +14,7 @@ use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::program::Program;
+use crate::target::Target;
 
 /// Runs a program for every task.
 #[derive(Debug, Args)]
@@ -88,12 +89,13 @@ impl Worker {
         let mut stop = Stop::new()?;
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let program = Arc::new(Program::new(&self.exec, self.drain.into()));
-        let mut worker = self.worker(&globals.server, &program, async {
+        let target = Target::of(globals)?;
+        let mut worker = self.worker(&target.server, &program, async {
             // A sender that is gone has ended the process.
             let _ = stopped.await;
         });
-        worker = worker.security(&globals.security()?);
-        if let Some(actor) = actor(globals) {
+        worker = worker.security(&target.security()?);
+        if let Some(actor) = actor(globals, &target) {
             worker = worker.acting_as(&actor)?;
         }
         let twice = async {

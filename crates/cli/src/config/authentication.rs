@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stateway_gateway::{AuthenticationSettings, JwksSource, JwtSettings};
+use stateway_gateway::{
+    AuthenticationSettings, CliClientSettings, CliToken, JwksSource, JwtSettings, OidcSettings,
+    Origin, SecretSource, SignInSettings,
+};
 use stateway_identity::Glob;
 use stateway_identity::certificate::Grant;
 use stateway_identity::jwks::Algorithm;
@@ -31,6 +34,76 @@ pub struct Authentication {
     /// Proxies that authenticate callers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// Sign-in of people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignIn>,
+}
+
+/// `[authentication.sign_in]`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SignIn {
+    /// A session without requests ends after this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Span>,
+    /// A session ends after this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
+    /// Sign-in at the issuer of tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<Oidc>,
+    /// How the command line signs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cli: Option<CliClient>,
+}
+
+/// `[authentication.sign_in.oidc]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oidc {
+    /// The origin of the dashboard as browsers see it.
+    pub public_url: String,
+    /// The name of this client.
+    pub client_id: String,
+    /// A file with the secret of this client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret_file: Option<PathBuf>,
+    /// A variable of the environment with the secret of this client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret_env: Option<String>,
+    /// The name of the provider on the page.
+    #[serde(default = "default_name")]
+    pub name: String,
+    /// What is asked for.
+    #[serde(default = "default_scopes")]
+    pub scopes: Vec<String>,
+}
+
+/// `[authentication.sign_in.cli]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CliClient {
+    /// The name of the client.
+    pub client_id: String,
+    /// What is asked for.
+    #[serde(default = "default_cli_scopes")]
+    pub scopes: Vec<String>,
+    /// Which token the command line sends.
+    #[serde(default = "default_token")]
+    pub token: TokenKind,
+    /// For whom the access token is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+/// One of the tokens of a sign-in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// The ID token.
+    IdToken,
+    /// The access token.
+    AccessToken,
 }
 
 /// `[authentication.certificates]`.
@@ -87,6 +160,9 @@ pub struct Jwt {
     /// How far clocks may differ.
     #[serde(default = "default_leeway")]
     pub leeway: Span,
+    /// A header in which a proxy passes on a token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
 }
 
 /// One of `algorithms`.
@@ -135,6 +211,24 @@ fn default_algorithms() -> Vec<JwtAlgorithm> {
     Algorithm::ALL.map(JwtAlgorithm).to_vec()
 }
 
+fn default_name() -> String {
+    "OpenID Connect".to_owned()
+}
+
+fn default_scopes() -> Vec<String> {
+    ["openid", "profile", "email"].map(str::to_owned).to_vec()
+}
+
+fn default_cli_scopes() -> Vec<String> {
+    ["openid", "profile", "email", "offline_access"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+const fn default_token() -> TokenKind {
+    TokenKind::IdToken
+}
+
 fn default_roles_claim() -> String {
     "roles".to_owned()
 }
@@ -152,10 +246,14 @@ impl Authentication {
     ///
     /// # Errors
     /// Keys that contradict each other.
-    pub fn settings(&self, directory: &Path) -> Result<AuthenticationSettings, &'static str> {
+    pub fn settings(&self, directory: &Path) -> Result<AuthenticationSettings, String> {
         let default = AuthenticationSettings::default();
         let interval = self.reload_interval.map(Duration::from);
         let grants = self.certificates.as_ref().map(|it| it.grants.iter());
+        // No subject would mean no proxy, and perhaps no authentication at all.
+        if self.proxy.as_ref().is_some_and(|it| it.subjects.is_empty()) {
+            return Err("`proxy.subjects` must not be empty");
+        }
         let proxies = self.proxy.iter().flat_map(|proxy| &proxy.subjects);
         Ok(AuthenticationSettings {
             certificates: grants.map(|grants| grants.map(CertificateGrant::grant).collect()),
@@ -169,6 +267,10 @@ impl Authentication {
                 .as_ref()
                 .map(|keys| directory.join(&keys.file)),
             proxies: proxies.map(Glob::new).collect(),
+            sign_in: self.sign_in.as_ref().map_or_else(
+                || Ok(SignInSettings::default()),
+                |sign_in| sign_in.settings(directory),
+            )?,
             reload_interval: interval.unwrap_or(default.reload_interval),
         })
     }
@@ -189,6 +291,111 @@ impl Authentication {
             proxy: is_proxied.then(|| Proxy {
                 subjects: proxies.collect(),
             }),
+            sign_in: Some(SignIn::of(&settings.sign_in)),
+        }
+    }
+}
+
+impl SignIn {
+    fn settings(&self, directory: &Path) -> Result<SignInSettings, String> {
+        let default = SignInSettings::default();
+        let oidc = self.oidc.as_ref().map(|oidc| oidc.settings(directory));
+        let lifetime = self.lifetime.map(Duration::from);
+        let idle_timeout = self.idle_timeout.map(Duration::from);
+        Ok(SignInSettings {
+            idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
+            lifetime: lifetime.unwrap_or(default.lifetime),
+            oidc: oidc.transpose()?,
+            cli: self.cli.as_ref().map(CliClient::settings).transpose()?,
+        })
+    }
+
+    fn of(settings: &SignInSettings) -> Self {
+        Self {
+            idle_timeout: Some(settings.idle_timeout.into()),
+            lifetime: Some(settings.lifetime.into()),
+            oidc: settings.oidc.as_ref().map(Oidc::of),
+            cli: settings.cli.as_ref().map(CliClient::of),
+        }
+    }
+}
+
+impl Oidc {
+    fn settings(&self, directory: &Path) -> Result<OidcSettings, String> {
+        let at = |message: &str| Err(format!("[authentication.sign_in.oidc] {message}"));
+        let public_url: Origin = match self.public_url.parse() {
+            Ok(origin) => origin,
+            Err(error) => return at(&format!("`public_url`: {error}")),
+        };
+        if !stateway_identity::oidc::is_protected(public_url.as_str()) {
+            return at("`public_url` must begin with https:// (http:// on this machine only)");
+        }
+        let client_secret = match (&self.client_secret_file, &self.client_secret_env) {
+            (Some(_), Some(_)) => {
+                return at("give `client_secret_file` or `client_secret_env`, not both");
+            }
+            (Some(file), None) => Some(SecretSource::File(directory.join(file))),
+            (None, Some(name)) => Some(SecretSource::Variable(name.clone())),
+            (None, None) => None,
+        };
+        if self.client_id.is_empty() || !self.scopes.iter().any(|scope| scope == "openid") {
+            return at("`client_id` must not be empty, and `scopes` must contain \"openid\"");
+        }
+        Ok(OidcSettings {
+            public_url,
+            name: self.name.clone(),
+            client_id: self.client_id.clone(),
+            client_secret,
+            scopes: self.scopes.clone(),
+        })
+    }
+
+    fn of(settings: &OidcSettings) -> Self {
+        let (client_secret_file, client_secret_env) = match settings.client_secret.clone() {
+            Some(SecretSource::File(file)) => (Some(file), None),
+            Some(SecretSource::Variable(name)) => (None, Some(name)),
+            None => (None, None),
+        };
+        Self {
+            public_url: settings.public_url.to_string(),
+            client_id: settings.client_id.clone(),
+            client_secret_file,
+            client_secret_env,
+            name: settings.name.clone(),
+            scopes: settings.scopes.clone(),
+        }
+    }
+}
+
+impl CliClient {
+    fn settings(&self) -> Result<CliClientSettings, String> {
+        if self.client_id.is_empty() || !self.scopes.iter().any(|scope| scope == "openid") {
+            return Err(
+                "[authentication.sign_in.cli] `client_id` must not be empty, and `scopes` must \
+                 contain \"openid\""
+                    .to_owned(),
+            );
+        }
+        Ok(CliClientSettings {
+            client_id: self.client_id.clone(),
+            scopes: self.scopes.clone(),
+            token: match self.token {
+                TokenKind::IdToken => CliToken::Id,
+                TokenKind::AccessToken => CliToken::Access,
+            },
+            resource: self.resource.clone(),
+        })
+    }
+
+    fn of(settings: &CliClientSettings) -> Self {
+        Self {
+            client_id: settings.client_id.clone(),
+            scopes: settings.scopes.clone(),
+            token: match settings.token {
+                CliToken::Id => TokenKind::IdToken,
+                CliToken::Access => TokenKind::AccessToken,
+            },
+            resource: settings.resource.clone(),
         }
     }
 }
@@ -212,19 +419,27 @@ impl CertificateGrant {
 }
 
 impl Jwt {
-    fn settings(&self, directory: &Path) -> Result<JwtSettings, &'static str> {
+    fn settings(&self, directory: &Path) -> Result<JwtSettings, String> {
+        let wrong = |message: &str| Err(format!("[authentication.jwt] {message}"));
+        let ca = self.jwks_ca.as_ref().map(|file| directory.join(file));
         let keys = match (&self.jwks_file, &self.jwks_url) {
-            (Some(file), None) if self.jwks_ca.is_none() => JwksSource::File(directory.join(file)),
-            (Some(_), None) => return Err("`jwks_ca` needs `jwks_url`"),
+            (Some(file), None) if ca.is_none() => JwksSource::File(directory.join(file)),
+            (Some(_), None) => return wrong("`jwks_ca` does not go with `jwks_file`"),
             (None, Some(url)) => JwksSource::Url {
                 url: url.clone(),
-                ca: self.jwks_ca.as_ref().map(|file| directory.join(file)),
+                ca,
             },
-            _ => return Err("give `jwks_file` or `jwks_url`, one of them"),
+            (None, None) => JwksSource::Discovered { ca },
+            (Some(_), Some(_)) => return wrong("give `jwks_file` or `jwks_url`, not both"),
         };
         if self.issuer.is_empty() || self.audience.is_empty() || self.algorithms.is_empty() {
-            return Err("`issuer`, `audience` and `algorithms` must not be empty");
+            return wrong("`issuer`, `audience` and `algorithms` must not be empty");
         }
+        let header = match self.header.as_deref().map(str::parse) {
+            Some(Ok(name)) => Some(name),
+            Some(Err(_)) => return wrong("`header` is not the name of a header"),
+            None => None,
+        };
         Ok(JwtSettings {
             rules: Rules {
                 issuer: self.issuer.clone(),
@@ -236,6 +451,7 @@ impl Jwt {
             },
             keys,
             refresh: self.jwks_refresh.into(),
+            header,
         })
     }
 
@@ -244,6 +460,7 @@ impl Jwt {
         let (jwks_file, jwks_url, jwks_ca) = match settings.keys.clone() {
             JwksSource::File(file) => (Some(file), None, None),
             JwksSource::Url { url, ca } => (None, Some(url), ca),
+            JwksSource::Discovered { ca } => (None, None, ca),
         };
         Self {
             issuer: rules.issuer.clone(),
@@ -256,6 +473,7 @@ impl Jwt {
             roles_claim: rules.roles_claim.clone(),
             tenant_claim: rules.tenant_claim.clone(),
             leeway: rules.leeway.into(),
+            header: settings.header.as_ref().map(ToString::to_string),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! The configuration that counts, once file, environment, flags and defaults are put together.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
-use super::{Access, AllowedOrigin, Authentication, Kind, Limits, Log, Otlp, Server, Tls, Watch};
+use super::{
+    Access, AllowedOrigin, Audit, Authentication, Kind, Limits, Log, Otlp, Quotas, Server, Tls,
+    Watch,
+};
 
 /// The configuration that counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +32,7 @@ pub struct Config {
 }
 
 /// One configured provider.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ProviderConfig {
     /// Its id.
     pub id: ProviderId,
@@ -42,6 +46,19 @@ pub struct ProviderConfig {
     pub options: toml::Table,
 }
 
+impl fmt::Debug for ProviderConfig {
+    /// Without the values of the options, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderConfig")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("table", &self.table)
+            .field("disable", &self.disable)
+            .field("options", &self.options.keys().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
 impl Config {
     /// The configuration as a file that would give the same. Secrets are left out.
     ///
@@ -53,6 +70,7 @@ impl Config {
         let origins = self.settings.allowed_origins.iter().cloned();
         server.allowed_origins = origins.map(AllowedOrigin).collect();
         server.tls = self.settings.tls.as_ref().map(Tls::of);
+        server.monitoring_listen = self.settings.monitoring_listen;
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));
             (provider.id.to_string(), Printed::of(provider, limits))
@@ -64,6 +82,8 @@ impl Config {
                 reload_interval: Some(self.settings.access.reload_interval.into()),
                 ..self.access.clone()
             },
+            audit: self.settings.audit.as_ref().map(Audit::of),
+            quotas: Quotas::of(&self.settings.quotas),
             watch: Watch::of(&self.settings.watch),
             limits: Limits::of(&self.settings.default_upstream),
             log: &self.log,
@@ -78,6 +98,9 @@ struct PrintedFile<'a> {
     server: Server,
     authentication: Authentication,
     access: Access,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit: Option<Audit>,
+    quotas: Quotas,
     watch: Watch,
     limits: Limits,
     log: &'a Log,

@@ -9,14 +9,18 @@ use stateway_provider_api::{Capabilities, UnknownCapability};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 
-use super::{Access, Authentication, Kind, Limits, Log, Otlp, Problem, Server, Watch};
+use super::{
+    Access, Audit, Authentication, Kind, Limits, Log, Otlp, Problem, Quotas, Server, Watch,
+};
 
-/// A file as it stands, before defaults.
-#[derive(Debug, Default)]
+/// A file as it stands, before defaults. Has no `Debug`: options of providers may be secrets.
+#[derive(Default)]
 pub(super) struct File {
     pub(super) server: Server,
     pub(super) authentication: Authentication,
     pub(super) access: Access,
+    pub(super) audit: Option<Audit>,
+    pub(super) quotas: Quotas,
     pub(super) watch: Watch,
     pub(super) limits: Limits,
     pub(super) log: Log,
@@ -25,7 +29,6 @@ pub(super) struct File {
 }
 
 /// `[providers.<id>]`.
-#[derive(Debug)]
 pub(super) struct Provider {
     pub(super) id: ProviderId,
     pub(super) kind: Kind,
@@ -35,8 +38,7 @@ pub(super) struct Provider {
     pub(super) options: toml::Table,
 }
 
-const SECTIONS: &str =
-    "`server`, `authentication`, `access`, `watch`, `limits`, `log`, `otlp` or `providers`";
+const SECTIONS: &str = "`server`, `authentication`, `access`, `audit`, `quotas`, `watch`, `limits`, `log`, `otlp` or `providers`";
 
 type Entry<'i> = (Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>);
 
@@ -84,6 +86,12 @@ impl<'i> Reader<'i> {
             "server" => file.server = self.typed(value),
             "authentication" => file.authentication = self.typed(value),
             "access" => file.access = self.typed(value),
+            "audit" => {
+                let span = value.span();
+                let table = self.table(value).into_inner();
+                file.audit = self.single(Spanned::new(span, DeValue::Table(table)));
+            }
+            "quotas" => file.quotas = self.typed(value),
             "watch" => file.watch = self.typed(value),
             "limits" => file.limits = self.typed(value),
             "log" => file.log = self.typed(value),

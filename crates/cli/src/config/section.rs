@@ -12,6 +12,8 @@ use stateway_gateway::{
     Origin, OriginError, Settings, TlsSettings, UpstreamSettings, WatchSettings,
 };
 
+use stateway_identity::Secret;
+
 use crate::duration::Span;
 
 /// A section whose keys are fields of a settings type.
@@ -69,12 +71,19 @@ section! {
         handshake_timeout: Span,
         /// Time after which a connection without open calls is closed.
         idle_timeout: Span,
+        /// With authentication: connections whose client has not proved who it is.
+        max_unproven_connections: usize,
+        /// With authentication: time in which a client must prove who it is.
+        unproven_timeout: Span,
         /// Whether clients may ask for the API's description.
         reflection: bool,
         /// Whether the dashboard is served.
         dashboard: bool,
     }
     beside {
+        /// A second address, for probes and scrapers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        monitoring_listen: Option<SocketAddr>,
         /// Origins whose web pages may call the API from a browser.
         allowed_origins: Vec<AllowedOrigin>,
         /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.
@@ -82,10 +91,42 @@ section! {
         token_key_file: Option<PathBuf>,
         /// The key itself. A secret: read, never printed.
         #[serde(skip_serializing)]
-        token_key: Option<String>,
+        token_key: Option<SecretText>,
         /// TLS on the port.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<Tls>,
+    }
+}
+
+/// A secret in the file: read, never printed.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(from = "String", into = "String")]
+pub struct SecretText(Secret);
+
+impl SecretText {
+    /// The text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(Secret::new(text))
+    }
+}
+
+/// What is printed has no secrets.
+impl From<SecretText> for String {
+    fn from(_: SecretText) -> Self {
+        Self::new()
+    }
+}
+
+impl PartialEq for SecretText {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
     }
 }
 

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use stateway_gateway::Settings;
+use stateway_gateway::{Settings, TokenKey};
+use stateway_identity::Secret;
 
 use super::read::{File, Provider, read};
 use super::{
-    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay,
-    unusable,
+    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig,
+    SecretText, overlay, unusable,
 };
 
 /// The file that is read when none is named and it is there.
@@ -68,6 +69,7 @@ fn combine(
     if let Some(listen) = overrides.listen {
         settings.listen = listen;
     }
+    settings.monitoring_listen = file.server.monitoring_listen;
     let origins = file.server.allowed_origins.into_iter();
     settings.allowed_origins = origins.map(|AllowedOrigin(origin)| origin).collect();
     settings.tls = file.server.tls.map(|tls| tls.settings(directory));
@@ -76,7 +78,7 @@ fn combine(
         Err(message) => problems.push(Problem {
             file: path.map(Path::to_owned),
             place: None,
-            message: format!("[authentication.jwt] {message}"),
+            message,
         }),
     }
     let is_authenticated = settings.authentication.is_required();
@@ -88,9 +90,12 @@ fn combine(
             message: format!("[access] {message}"),
         }),
     }
+    settings.audit = file.audit.map(|audit| audit.settings(directory));
+    settings.quotas = file.quotas.settings();
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
-    match token_key(file.server.token_key.as_deref(), token_key_file.as_deref()) {
-        Ok(key) => settings.token_key = key,
+    let inline = file.server.token_key.as_ref().map(SecretText::expose);
+    match token_key(inline, token_key_file.as_deref()) {
+        Ok(key) => settings.token_key = key.map(TokenKey::new),
         Err(message) => problems.push(match path {
             Some(path) => Problem::of(path, message),
             None => Problem {
@@ -135,6 +140,10 @@ fn combine(
     }
     problems.extend(unusable::authentication(path, &settings.authentication));
     problems.extend(unusable::access(path, &settings.access));
+    problems.extend(unusable::quotas(path, &settings));
+    if let Some(audit) = &settings.audit {
+        problems.extend(unusable::audit(path, audit));
+    }
     problems.extend(unusable::watch(path, &settings.watch));
     problems.extend(unusable::limits(path, "limits", &settings.default_upstream));
 
@@ -225,6 +234,8 @@ fn token_key(text: Option<&str>, file: Option<&Path>) -> Result<Option<[u8; 32]>
         })?,
         (None, None) => return Ok(None),
     };
+    let text = Secret::new(text);
+    let text = text.expose();
     // The key itself is never repeated in the message.
     let wrong = || "the token key must be 64 hexadecimal digits".to_owned();
     let digits = text.trim();

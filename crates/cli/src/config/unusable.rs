@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use stateway_gateway::{
-    AccessSettings, AuthenticationSettings, Settings, TlsSettings, UpstreamSettings, WatchSettings,
+    AccessSettings, AuditSettings, AuthenticationSettings, Settings, TlsSettings, UpstreamSettings,
+    WatchSettings,
 };
 
 use super::Problem;
@@ -37,10 +38,15 @@ const SHORTEST_RELOAD: Duration = Duration::from_millis(100);
 const SHORTEST_REFRESH: Duration = Duration::from_secs(10);
 
 /// In more, tokens that have expired would be as good as others.
+const SHORTEST_SESSION: Duration = Duration::from_secs(60);
+const LONGEST_SESSION: Duration = Duration::from_secs(30 * 24 * 3600);
 const LONGEST_LEEWAY: Duration = Duration::from_secs(300);
 
 /// In less, clients would have to connect for every call.
 const SHORTEST_IDLE: Duration = Duration::from_secs(1);
+
+/// In less, rotation would be all that the log does.
+const SMALLEST_LOG: u64 = 64 * 1024;
 
 /// The errors of `[server]`.
 pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
@@ -77,8 +83,62 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
             server.idle_timeout < SHORTEST_IDLE,
             "`idle_timeout` must be at least 1s",
         ),
+        (
+            server.max_unproven_connections == 0,
+            "`max_unproven_connections` must be at least 1",
+        ),
+        (
+            server.unproven_timeout < SHORTEST_IDLE,
+            "`unproven_timeout` must be at least 1s",
+        ),
     ];
     broken(path, "server", rules)
+}
+
+/// The errors of `[quotas]`.
+pub(super) fn quotas(path: Option<&Path>, settings: &Settings) -> Vec<Problem> {
+    let quotas = &settings.quotas;
+    let all = || std::iter::once(&quotas.default).chain(quotas.rules.iter().map(|it| &it.quota));
+    let rates = || all().flat_map(|it| [it.requests_per_second, it.starts_per_second]);
+    let largest = settings.max_message_bytes.min(LARGEST_MESSAGE) as u64;
+    let is_limited = quotas.default.requests_per_second.is_some()
+        || quotas.default.starts_per_second.is_some()
+        || quotas.default.max_streams.is_some()
+        || !quotas.rules.is_empty();
+    let rules = [
+        (
+            rates()
+                .flatten()
+                .any(|rate| !(rate.is_finite() && rate > 0.0)),
+            "rates must be greater than 0",
+        ),
+        (
+            all().any(|it| it.max_request_bytes.is_some_and(|most| most < largest)),
+            "`max_request_bytes` must be at least `server.max_message_bytes`",
+        ),
+        (
+            quotas.max_identities == 0,
+            "`max_identities` must be at least 1",
+        ),
+        (
+            is_limited && !settings.authentication.is_required(),
+            "quotas need callers that prove who they are: configure a method in [authentication]",
+        ),
+    ];
+    broken(path, "quotas", rules)
+}
+
+/// The errors of `[audit]`.
+pub(super) fn audit(path: Option<&Path>, audit: &AuditSettings) -> Vec<Problem> {
+    let rules = [
+        (
+            audit.max_bytes < SMALLEST_LOG,
+            "`max_bytes` must be at least 65536 (64 KiB)",
+        ),
+        (audit.keep == 0, "`keep` must be at least 1"),
+        (audit.max_refusals == 0, "`max_refusals` must be at least 1"),
+    ];
+    broken(path, "audit", rules)
 }
 
 /// The errors of `[server.tls]`.
@@ -102,6 +162,7 @@ pub(super) fn authentication(
     authentication: &AuthenticationSettings,
 ) -> Vec<Problem> {
     let jwt = authentication.jwt.as_ref();
+    let sign_in = &authentication.sign_in;
     let rules = [
         (
             authentication.reload_interval < SHORTEST_RELOAD,
@@ -114,6 +175,14 @@ pub(super) fn authentication(
         (
             jwt.is_some_and(|jwt| jwt.rules.leeway > LONGEST_LEEWAY),
             "`jwt.leeway` must be at most 5m",
+        ),
+        (
+            sign_in.idle_timeout < SHORTEST_SESSION || sign_in.lifetime < SHORTEST_SESSION,
+            "`sign_in.idle_timeout` and `sign_in.lifetime` must be at least 1m",
+        ),
+        (
+            sign_in.lifetime > LONGEST_SESSION,
+            "`sign_in.lifetime` must be at most 30d",
         ),
     ];
     broken(path, "authentication", rules)

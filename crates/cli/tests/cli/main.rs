@@ -7,6 +7,7 @@
 
 mod access;
 mod approvals;
+mod audit;
 mod binary;
 mod built_in;
 mod completions;
@@ -17,20 +18,27 @@ mod demo;
 mod documentation;
 mod explain;
 mod get;
+mod health;
 mod held;
 mod history;
 mod hostile;
 mod keys;
 mod list;
+mod login;
 mod man;
 mod operate;
 mod otlp;
 mod policy;
+// Not everything of it is needed here.
+#[allow(dead_code)]
+#[path = "../../../gateway/tests/secure/provider.rs"]
+mod provider;
 mod providers;
 mod pty;
 mod replay;
 mod restarts;
 mod scripts;
+mod secrets;
 mod serve;
 mod start;
 mod steer;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::binary::{Gateway, PATIENCE, Running, command, finish, run, silent};
 use crate::scripts::WAITING;
 
-fn http(url: &str, path: &str) -> String {
+pub(crate) fn http(url: &str, path: &str) -> String {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
     write!(

@@ -185,6 +185,8 @@ pub(crate) fn one_list(peers: &Peers) {
             .exits(0);
     }
 
+    // Lists of Temporal lag behind its writes.
+    lab.namespace(NAMESPACE).until_listed("order-7");
     let list = gateway
         .run(&["list", "--all", "-o", "json"])
         .exits(0)
@@ -264,8 +266,9 @@ pub(crate) fn temporal_alone(peers: &Peers) {
     let explained = gateway.run(&["explain", "shop/order-7"]).exits(0).out;
     let retry = "attempt 1 of 5 failed, a retry is scheduled; next attempt at ";
     assert!(explained.contains(retry), "{explained}");
-    let top = gateway.run(&["top", "--once"]).exits(0).out;
     let counts_down = "attempt 1 of 5 failed; next attempt in ";
+    assert!(explained.contains(counts_down), "{explained}");
+    let top = gateway.run(&["top", "--once"]).exits(0).out;
     assert!(top.contains(counts_down), "{top}");
     let page = text_of(&gateway.page("/executions/shop/order-7"));
     for part in [

@@ -9,7 +9,7 @@ use crate::stage::{answered, refused, refused_because};
 use crate::{Case, Outcome, Scene, Stage};
 
 /// How long a step may take to run again.
-const RUN_PATIENCE: Duration = Duration::from_secs(5);
+const RUN_PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn cases() -> Vec<Case> {
     cases!["retry_from":

@@ -167,7 +167,7 @@ async fn ends(stage: &Stage, stream: &mut WatchStream) -> Outcome {
 
 async fn the_deadline_bounds_opening_not_the_stream(stage: Stage) -> Outcome {
     let id = stage.open().await?;
-    let call = Call::within(Duration::from_millis(50));
+    let call = Call::within(Duration::from_secs(1));
     let scope = WatchScope::One(id.clone());
     let mut stream = answered("watch", stage.provider.watch(&call, scope).await)?;
     next(&mut stream).await?;

@@ -81,6 +81,13 @@
     const text = light.querySelector(".word");
     if (text && text.textContent !== word) text.textContent = word;
   };
+  // A session that has ended leads to the sign-in, and from there back to this page.
+  const leaveIfSignedOut = async () => {
+    if (!document.body.dataset.signedIn) return;
+    const answer = await fetch("/whoami").catch(() => null);
+    if (answer?.status !== 401) return;
+    location.assign(`/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`);
+  };
   const open = () => {
     if (!address || source || document.hidden) return;
     source = new EventSource(address);
@@ -97,6 +104,7 @@
       // A refusal closes it for good; the gateway may be back in a moment.
       if (source && source.readyState === EventSource.CLOSED) {
         source = null;
+        leaveIfSignedOut();
         setTimeout(open, pause);
         pause = Math.min(2 * pause, LATE);
       }

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use reqwest::{Certificate, Client, Url};
 use stateway_identity::Identity;
 use stateway_identity::jwks::{Jwks, MOST_BYTES};
-use stateway_identity::jwt::{JwtError, Rules};
+use stateway_identity::jwt::{Accepted, JwtError, Rules};
+use stateway_identity::oidc::is_protected;
 
+use super::fetch::{ClientError, Fetcher};
+use super::provider::OpenIdProvider;
 use super::verified_tokens::VerifiedTokens;
 use super::{AuthenticationError, JwksSource, JwtSettings, Unauthenticated};
-
-/// How long a fetch may take.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The shortest time between two fetches, however many tokens name unknown keys.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(10);
@@ -34,11 +33,21 @@ pub(super) struct JwksStore {
 enum Source {
     File(std::path::PathBuf),
     Url {
-        url: Url,
-        client: Client,
+        place: Place,
         /// When keys were last asked for. Held while they are, so that one fetch serves everyone.
         asked: tokio::sync::Mutex<Option<Instant>>,
     },
+}
+
+/// Where keys are fetched from.
+#[derive(Debug)]
+enum Place {
+    Fixed {
+        url: String,
+        fetcher: Fetcher,
+    },
+    /// The provider says where.
+    Discovered(Arc<OpenIdProvider>),
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +58,10 @@ struct Current {
 }
 
 impl JwksStore {
-    pub(super) fn load(settings: &JwtSettings) -> Result<Self, AuthenticationError> {
+    pub(super) fn load(
+        settings: &JwtSettings,
+        provider: Option<&Arc<OpenIdProvider>>,
+    ) -> Result<Self, AuthenticationError> {
         let (source, current) = match &settings.keys {
             JwksSource::File(path) => {
                 let contents = read(path).map_err(|why| wrong(path, why))?;
@@ -58,7 +70,15 @@ impl JwksStore {
                 let keys = Some(Arc::new(keys));
                 (Source::File(path.clone()), Current { contents, keys })
             }
-            JwksSource::Url { url, ca } => (address(url, ca.as_deref())?, Current::default()),
+            JwksSource::Url { url, ca } => {
+                let source = Source::of(fixed(url, ca.as_deref())?);
+                (source, Current::default())
+            }
+            JwksSource::Discovered { .. } => {
+                let provider = provider.ok_or(AuthenticationError::NoIssuer)?.clone();
+                let source = Source::of(Place::Discovered(provider));
+                (source, Current::default())
+            }
         };
         Ok(Self {
             rules: settings.rules.clone(),
@@ -79,30 +99,55 @@ impl JwksStore {
         if let Some(identity) = self.verified.find(token, now) {
             return Ok(identity);
         }
-        let accepted = match self.check(token, now) {
+        let generation = self.verified.generation();
+        let accepted = self
+            .checked(|keys| self.rules.verify(token, keys, now))
+            .await?;
+        let identity = Arc::new(accepted.identity);
+        let verified = (identity.clone(), accepted.until);
+        self.verified.insert(token, verified, generation, now);
+        Ok(identity)
+    }
+
+    /// Who signed in, by the ID token for this client and this sign-in.
+    pub(super) async fn verify_id_token(
+        &self,
+        token: &str,
+        now: Timestamp,
+        client_id: &str,
+        nonce: &str,
+    ) -> Result<Identity, Unauthenticated> {
+        let verify = |keys: &Jwks| {
+            self.rules
+                .verify_id_token(token, keys, now, client_id, nonce)
+        };
+        Ok(self.checked(verify).await?.identity)
+    }
+
+    /// Verifies with the current keys, and with new ones if the key of the token is unknown.
+    async fn checked(
+        &self,
+        verify: impl Fn(&Jwks) -> Result<Accepted, JwtError>,
+    ) -> Result<Accepted, Unauthenticated> {
+        match self.check(&verify) {
             // The issuer may have new keys.
             Err(Unauthenticated::NoKeys | Unauthenticated::Jwt(JwtError::UnknownKey)) => {
                 self.fetch(SHORTEST_PAUSE).await;
-                self.check(token, now)?
+                self.check(&verify)
             }
-            checked => checked?,
-        };
-        let identity = Arc::new(accepted.identity);
-        self.verified
-            .insert(token, identity.clone(), accepted.until, now);
-        Ok(identity)
+            checked => checked,
+        }
     }
 
     fn check(
         &self,
-        token: &str,
-        now: Timestamp,
-    ) -> Result<stateway_identity::jwt::Accepted, Unauthenticated> {
+        verify: impl Fn(&Jwks) -> Result<Accepted, JwtError>,
+    ) -> Result<Accepted, Unauthenticated> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let keys = current.keys.clone();
         drop(current);
         let keys = keys.ok_or(Unauthenticated::NoKeys)?;
-        Ok(self.rules.verify(token, &keys, now)?)
+        Ok(verify(&keys)?)
     }
 
     /// Reads the file again, if the keys are in a file.
@@ -129,7 +174,7 @@ impl JwksStore {
 
     /// Asks for the keys, unless they were asked for within this time.
     async fn fetch(&self, pause: Duration) {
-        let Source::Url { url, client, asked } = &self.source else {
+        let Source::Url { place, asked } = &self.source else {
             return;
         };
         let mut asked = asked.lock().await;
@@ -138,8 +183,16 @@ impl JwksStore {
         }
         // Noted before: a client that gives up in the middle must not cause a fetch of its own.
         *asked = Some(Instant::now());
-        let fetched = fetched(client, url.clone()).await;
-        self.replace(fetched, url.as_str());
+        match place {
+            Place::Fixed { url, fetcher } => self.replace(fetcher.get(url).await, url),
+            Place::Discovered(provider) => match provider.discovery().await {
+                Ok(found) => {
+                    let fetched = provider.fetcher.get(&found.jwks_uri).await;
+                    self.replace(fetched, &found.jwks_uri);
+                }
+                Err(why) => self.replace(Err(why), &self.rules.issuer),
+            },
+        }
     }
 
     /// Takes new keys. Keys that cannot be used keep the old ones, and are reported once.
@@ -180,62 +233,32 @@ impl JwksStore {
     }
 }
 
-fn address(text: &str, ca: Option<&Path>) -> Result<Source, AuthenticationError> {
-    let unusable = |why: &str| AuthenticationError::Url(format!("`{text}` {why}"));
-    let url: Url = text.parse().map_err(|_| unusable("is not an address"))?;
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_local = host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|ip| ip.is_loopback());
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
+impl Source {
+    fn of(place: Place) -> Self {
+        Self::Url {
+            place,
+            asked: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+fn fixed(url: &str, ca: Option<&Path>) -> Result<Place, AuthenticationError> {
+    let unusable = |why: &str| AuthenticationError::Url(format!("`{url}` {why}"));
+    if !is_protected(url) {
         return Err(unusable(
             "must begin with https:// (http:// on this machine only)",
         ));
     }
-    // Whoever was first in this process has chosen; both choices are good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = Client::builder()
-        .timeout(FETCH_TIMEOUT)
-        // The keys come from the configured place and from no other.
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("stateway/", env!("CARGO_PKG_VERSION")));
-    if let Some(ca) = ca {
-        let wrong = |why: String| AuthenticationError::File {
+    let fetcher = Fetcher::new(url, ca).map_err(|error| match error {
+        ClientError::Ca(file, why) => AuthenticationError::File {
             key: "jwt.jwks_ca",
-            file: ca.to_owned(),
+            file,
             why,
-        };
-        let pem = std::fs::read(ca).map_err(|error| wrong(error.to_string()))?;
-        let trusted = Certificate::from_pem_bundle(&pem);
-        let trusted = trusted.map_err(|error| wrong(error.to_string()))?;
-        builder = builder.tls_certs_only(trusted);
-    } else if url.scheme() == "http" {
-        // The system's authorities need not be there when nobody asks them.
-        builder = builder.tls_certs_only([]);
-    }
-    let client = builder
-        .build()
-        .map_err(|error| unusable(&error.to_string()))?;
-    Ok(Source::Url {
-        url,
-        client,
-        asked: tokio::sync::Mutex::default(),
-    })
-}
-
-async fn fetched(client: &Client, url: Url) -> Result<Vec<u8>, String> {
-    let told = |error: reqwest::Error| error.without_url().to_string();
-    let response = client.get(url).send().await.map_err(told)?;
-    let mut response = response.error_for_status().map_err(told)?;
-    let mut contents = Vec::new();
-    while let Some(part) = response.chunk().await.map_err(told)? {
-        if contents.len() + part.len() > MOST_BYTES {
-            return Err(format!("the response is larger than {MOST_BYTES} bytes"));
-        }
-        contents.extend_from_slice(&part);
-    }
-    Ok(contents)
+        },
+        ClientError::Other(why) => unusable(&why),
+    })?;
+    let url = url.to_owned();
+    Ok(Place::Fixed { url, fetcher })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

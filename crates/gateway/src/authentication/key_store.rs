@@ -3,14 +3,14 @@
 //! `stateway keys` writes the file. The gateway writes only a second file beside it with the times of
 //! use, so that neither overwrites what the other has written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use stateway_identity::Identity;
-use stateway_identity::api_key::{KeyError, KeyFile, MOST_BYTES};
+use stateway_identity::api_key::{KeyError, KeyFile, MOST_BYTES, StoredKey};
 
 use super::AuthenticationError;
 
@@ -39,6 +39,17 @@ struct Used {
     times: BTreeMap<String, Timestamp>,
     is_written: bool,
     written: Option<Instant>,
+    /// The last attempt to write has failed, and was reported.
+    is_failing: bool,
+}
+
+impl Used {
+    /// Takes in how an attempt to write ended. Whether a failure is to be reported: once, because a file of keys
+    /// may be on a read-only file system for good.
+    fn is_news(&mut self, has_failed: bool) -> bool {
+        let was_failing = std::mem::replace(&mut self.is_failing, has_failed);
+        has_failed && !was_failing
+    }
 }
 
 impl KeyStore {
@@ -52,6 +63,7 @@ impl KeyStore {
                 times: times(&used_path(path)),
                 is_written: true,
                 written: None,
+                is_failing: false,
             }),
             reported: Mutex::default(),
         })
@@ -59,15 +71,39 @@ impl KeyStore {
 
     /// Whose key this is.
     pub(super) fn verify(&self, key: &str, now: Timestamp) -> Result<Identity, KeyError> {
+        self.verify_with_id(key, now).map(|(_, identity)| identity)
+    }
+
+    /// Whose key this is, and its id.
+    pub(super) fn verify_with_id(
+        &self,
+        key: &str,
+        now: Timestamp,
+    ) -> Result<(String, Identity), KeyError> {
+        self.used(now, |file| file.verify(key, now))
+    }
+
+    /// Whose key has this id, for somebody who has proved before to have the key.
+    pub(super) fn current(&self, id: &str, now: Timestamp) -> Result<Identity, KeyError> {
+        self.used(now, |file| file.current(id, now))
+            .map(|(_, identity)| identity)
+    }
+
+    /// Finds a key and notes that it was used.
+    fn used(
+        &self,
+        now: Timestamp,
+        find: impl FnOnce(&KeyFile) -> Result<(&StoredKey, Identity), KeyError>,
+    ) -> Result<(String, Identity), KeyError> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let (stored, identity) = current.file.verify(key, now)?;
+        let (stored, identity) = find(&current.file)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         match used.times.get_mut(&stored.id) {
             Some(time) => *time = now.max(*time),
             None => drop(used.times.insert(stored.id.clone(), now)),
         }
         used.is_written = false;
-        Ok(identity)
+        Ok((stored.id.clone(), identity))
     }
 
     /// Reads the file again. One that cannot be used keeps the old keys, and is reported once.
@@ -101,33 +137,47 @@ impl KeyStore {
 
     /// Writes when keys were used, if that has changed and was not written a moment ago.
     pub(super) fn write_used(&self, is_last: bool) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent = used.written.is_some_and(|at| at.elapsed() < WRITE_EVERY);
-        if used.is_written || (is_recent && !is_last) {
+        let lock = || self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = |used: &Used| {
+            let is_recent = used.written.is_some_and(|at| at.elapsed() < WRITE_EVERY);
+            !used.is_written && (!is_recent || is_last)
+        };
+        if !is_due(&lock()) {
             return;
         }
         let path = used_path(&self.path);
+        // Read before the lock, which every request with a key takes.
+        let written = times(&path);
+        let known: HashSet<String> = {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            current
+                .file
+                .keys()
+                .iter()
+                .map(|key| key.id.clone())
+                .collect()
+        };
+        let mut used = lock();
         // Another gateway with the same file may have seen a key later.
-        for (id, time) in times(&path) {
-            if let Some(known) = used.times.get_mut(&id) {
-                *known = time.max(*known);
-            } else {
-                used.times.insert(id, time);
-            }
+        for (id, time) in written {
+            let latest = used.times.entry(id).or_insert(time);
+            *latest = time.max(*latest);
         }
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |id: &String| current.file.keys().iter().any(|key| key.id == *id);
-        used.times.retain(|id, _| is_known(id));
-        drop(current);
+        used.times.retain(|id, _| known.contains(id));
         let text = serde_json::to_vec(&used.times).unwrap_or_default();
         used.written = Some(Instant::now());
         used.is_written = true;
         drop(used);
         let new = beside(&path, ".new");
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
-        if let Err(error) = written {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = used.is_news(written.is_err());
+        drop(used);
+        if let (Err(error), true) = (written, is_news) {
             let file = path.display();
-            tracing::warn!("the times of use of API keys cannot be written to {file}: {error}");
+            tracing::warn!(
+                "the times of use of API keys are kept in memory only, because {file} cannot be written: {error}"
+            );
         }
     }
 }
@@ -170,5 +220,18 @@ fn wrong(path: &Path, why: String) -> AuthenticationError {
         key: "api_keys.file",
         file: path.to_owned(),
         why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_to_write_is_reported_once_until_it_has_worked_again() {
+        let mut used = Used::default();
+        let outcomes = [false, true, true, true, false, true];
+        let news = outcomes.map(|has_failed| used.is_news(has_failed));
+        assert_eq!(news, [false, true, false, false, false, true]);
     }
 }

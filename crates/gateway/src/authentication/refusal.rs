@@ -8,6 +8,7 @@ use stateway_identity::{ProofError, Unfit};
 use thiserror::Error;
 use tonic::{Code, Status};
 
+use super::SessionError;
 use crate::status::Refusal;
 
 /// Settings of the authentication that cannot be used.
@@ -32,6 +33,15 @@ pub enum AuthenticationError {
     /// An address that cannot be used.
     #[error("`authentication.jwt.jwks_url` cannot be used: {0}")]
     Url(String),
+    /// An issuer that cannot be asked.
+    #[error("`authentication.jwt.issuer` cannot be used: {0}")]
+    Issuer(String),
+    /// People sign in at the issuer of tokens.
+    #[error("`authentication.sign_in` needs [authentication.jwt], which is not configured")]
+    NoIssuer,
+    /// The secret of the client cannot be read.
+    #[error("the client secret of `authentication.sign_in.oidc` cannot be used: {0}")]
+    ClientSecret(String),
 }
 
 /// Why a request has no identity. Never quotes a proof.
@@ -45,6 +55,8 @@ pub(crate) enum Unauthenticated {
     ApiKey(#[from] KeyError),
     #[error(transparent)]
     Unfit(#[from] Unfit),
+    #[error(transparent)]
+    Session(#[from] SessionError),
     #[error("the client certificate is not accepted any more")]
     Certificate,
     #[error("the keys of the issuer of tokens are not available")]
@@ -59,9 +71,18 @@ impl Unauthenticated {
             Self::Jwt(error) => error.reason(),
             Self::ApiKey(error) => error.reason(),
             Self::Unfit(_) => "IDENTITY_INVALID",
+            Self::Session(error) => error.reason(),
             Self::Certificate => "CERTIFICATE_NOT_ACCEPTED",
             Self::NoKeys => "TOKEN_KEYS_UNAVAILABLE",
         }
+    }
+
+    /// Whether another session, or none, would help.
+    pub(crate) const fn is_about_session(&self) -> bool {
+        matches!(
+            self,
+            Self::Session(_) | Self::ApiKey(_) | Self::Proof(ProofError::Conflicting)
+        )
     }
 
     /// What the caller can do about it.
@@ -90,6 +111,7 @@ impl Unauthenticated {
             Self::Jwt(_) => "Use a token of the configured issuer for the configured audience.",
             Self::ApiKey(_) => "Create a key with `stateway keys create`.",
             Self::Unfit(_) => "Change the name at the place that issues it.",
+            Self::Session(_) => "Sign in again.",
             Self::Certificate => "Connect again with a certificate that is valid.",
             Self::NoKeys => "Try again later. The log of the gateway says why.",
         }

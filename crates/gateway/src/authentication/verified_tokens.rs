@@ -12,7 +12,14 @@ const MOST: usize = 4096;
 
 /// The identity of each token by the hash of the token. The token itself is not kept.
 #[derive(Debug, Default)]
-pub(super) struct VerifiedTokens(Mutex<HashMap<[u8; 32], Verified>>);
+pub(super) struct VerifiedTokens(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    tokens: HashMap<[u8; 32], Verified>,
+    /// Counts the changes of the keys.
+    generation: u64,
+}
 
 #[derive(Debug, Clone)]
 struct Verified {
@@ -23,34 +30,49 @@ struct Verified {
 impl VerifiedTokens {
     /// Who sent a token, if that is known and still holds.
     pub(super) fn find(&self, token: &str, now: Timestamp) -> Option<Arc<Identity>> {
+        let hash = hash(token);
         let known = self.lock();
-        let verified = known.get(&hash(token))?;
+        let verified = known.tokens.get(&hash)?;
         (verified.until > now).then(|| verified.identity.clone())
     }
 
+    /// How often the keys have changed. Read it before a token is verified.
+    pub(super) fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
+    /// Remembers a token that was verified, unless the keys have changed since this generation: the key of the
+    /// token may be gone.
     pub(super) fn insert(
         &self,
         token: &str,
-        identity: Arc<Identity>,
-        until: Timestamp,
+        (identity, until): (Arc<Identity>, Timestamp),
+        generation: u64,
         now: Timestamp,
     ) {
+        let hash = hash(token);
         let mut known = self.lock();
-        if known.len() >= MOST {
-            known.retain(|_, verified| verified.until > now);
+        if known.generation != generation {
+            return;
         }
-        if known.len() >= MOST {
-            known.clear();
+        let tokens = &mut known.tokens;
+        if tokens.len() >= MOST {
+            tokens.retain(|_, verified| verified.until > now);
         }
-        known.insert(hash(token), Verified { identity, until });
+        if tokens.len() >= MOST {
+            tokens.clear();
+        }
+        tokens.insert(hash, Verified { identity, until });
     }
 
     /// Forgets all tokens, because the keys have changed.
     pub(super) fn clear(&self) {
-        self.lock().clear();
+        let mut known = self.lock();
+        known.tokens.clear();
+        known.generation += 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Verified>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,15 +94,20 @@ mod tests {
         let (tokens, now) = (VerifiedTokens::default(), Timestamp::UNIX_EPOCH);
         let ada = Arc::new(Identity::new(Method::Jwt, "ada", [""; 0], None).unwrap());
         let until = now + Duration::from_secs(10);
-        tokens.insert("a", ada.clone(), until, now);
+        tokens.insert("a", (ada.clone(), until), 0, now);
         assert_eq!(tokens.find("a", now), Some(ada.clone()));
         assert_eq!(tokens.find("b", now), None);
         assert_eq!(tokens.find("a", until), None);
         for number in 0..3 * MOST {
-            tokens.insert(&number.to_string(), ada.clone(), until, now);
+            tokens.insert(&number.to_string(), (ada.clone(), until), 0, now);
         }
-        assert!(tokens.lock().len() <= MOST);
+        assert!(tokens.lock().tokens.len() <= MOST);
+        tokens.insert("last", (ada.clone(), until), 0, now);
+        assert!(tokens.find("last", now).is_some());
         tokens.clear();
-        assert_eq!(tokens.find("a", now), None);
+        assert_eq!(tokens.find("last", now), None);
+        // It was verified with keys that were replaced meanwhile.
+        tokens.insert("late", (ada, until), 0, now);
+        assert_eq!(tokens.find("late", now), None);
     }
 }

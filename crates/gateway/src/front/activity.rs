@@ -1,10 +1,11 @@
 //! What one connection does: whether it has begun, how many calls it has open, since when none.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::connection::ConnectionLimits;
 
@@ -13,7 +14,9 @@ use super::connection::ConnectionLimits;
 pub(super) struct Activity {
     opened: Instant,
     has_begun: AtomicBool,
-    is_flood: AtomicBool,
+    /// Why the stream was cut off, if it was.
+    cut: OnceLock<&'static str>,
+    is_proven: AtomicBool,
     calls: AtomicUsize,
     /// When the last call ended, in milliseconds after the connection was opened.
     last_call: AtomicU64,
@@ -24,11 +27,13 @@ pub(super) struct Activity {
 pub(super) struct OpenCall(Arc<Activity>);
 
 impl Activity {
-    pub(super) fn new() -> Self {
+    /// A new connection. `is_proven`: its client need not prove who it is.
+    pub(super) fn new(is_proven: bool) -> Self {
         Self {
             opened: Instant::now(),
             has_begun: AtomicBool::new(false),
-            is_flood: AtomicBool::new(false),
+            cut: OnceLock::new(),
+            is_proven: AtomicBool::new(is_proven),
             calls: AtomicUsize::new(0),
             last_call: AtomicU64::new(0),
         }
@@ -41,13 +46,39 @@ impl Activity {
         }
     }
 
-    /// The client was cut off because of its control frames.
-    pub(super) fn note_flood(&self) {
-        self.is_flood.store(true, Ordering::Relaxed);
+    /// The client was cut off for this reason.
+    pub(super) fn note_cut(&self, reason: &'static str) {
+        // The first reason is the cause of the others.
+        let _ = self.cut.set(reason);
     }
 
-    pub(super) fn is_flood(&self) -> bool {
-        self.is_flood.load(Ordering::Relaxed)
+    pub(super) fn cut(&self) -> Option<&'static str> {
+        self.cut.get().copied()
+    }
+
+    /// The client has proved who it is.
+    pub(super) fn note_proof(&self) {
+        self.is_proven.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_proven(&self) -> bool {
+        self.is_proven.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when a client that has proved nothing must go: because its time is over or, if `cut` is
+    /// cancelled, because of newer ones.
+    pub(super) async fn unproven(&self, limits: &ConnectionLimits, cut: Option<CancellationToken>) {
+        let Some(cut) = cut.filter(|_| !self.is_proven()) else {
+            return std::future::pending().await;
+        };
+        let reason = tokio::select! {
+            () = cut.cancelled() => "too-many-unproven",
+            () = tokio::time::sleep_until(self.opened + limits.unproven_timeout) => "unproven-timeout",
+        };
+        if self.is_proven() {
+            return std::future::pending().await;
+        }
+        self.note_cut(reason);
     }
 
     /// Counts a call until it ends.
@@ -105,20 +136,21 @@ mod tests {
     const LIMITS: ConnectionLimits = ConnectionLimits {
         handshake_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(300),
+        unproven_timeout: Duration::from_secs(30),
         max_streams: 1,
     };
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_says_nothing_has_the_time_of_a_handshake() {
         let began = Instant::now();
-        Activity::new().silence(&LIMITS).await;
+        Activity::new(true).silence(&LIMITS).await;
         assert_eq!(began.elapsed(), LIMITS.handshake_timeout);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_calls_ends_after_the_idle_time() {
         let began = Instant::now();
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::new(true));
         activity.note_beginning();
         tokio::time::sleep(Duration::from_secs(200)).await;
         drop(activity.begin_call());
@@ -128,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_open_call_keeps_the_connection_however_quiet_it_is() {
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::new(true));
         activity.note_beginning();
         let call = activity.begin_call();
         let day = Duration::from_secs(24 * 3600);

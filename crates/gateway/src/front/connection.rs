@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tonic::body::Body;
 use super::activity::{Activity, OpenCall};
 use super::describe::DescribedBody;
 use super::dispatch::Front;
+use super::handshakes::{Handshake, Handshakes};
 use super::peer::{Link, Peer};
 use super::stream::{ClientStream, Transport};
 use super::tls::{Broken, ClientCertificate, Tls};
@@ -32,6 +33,20 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a connection that is being closed may take to read what was sent.
 const CLOSING: Duration = Duration::from_secs(2);
 
+/// Time for the headers of an HTTP/1 request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest headers of an HTTP/1 request, and the most of them.
+const HEADER_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+/// The largest headers of an HTTP/2 request. More CONTINUATION frames than they need end the connection.
+const HEADER_LIST_BYTES: u32 = 16 * 1024;
+/// Streams that a client may open and reset before the gateway has taken them up (rapid reset), and streams
+/// that it may make the gateway reset by errors, before the connection ends.
+const MAX_RESET_STREAMS: usize = 20;
+const MAX_ERROR_STREAMS: usize = 1024;
+/// What a client may send before it is read: of one request, and of all of them together.
+const WINDOW_BYTES: u32 = 1024 * 1024;
+
 /// Limits of each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
@@ -39,6 +54,8 @@ pub(crate) struct ConnectionLimits {
     pub(crate) handshake_timeout: Duration,
     /// Time without an open call.
     pub(crate) idle_timeout: Duration,
+    /// Time until the client has proved who it is, where it must.
+    pub(crate) unproven_timeout: Duration,
     /// Calls and streams at the same time.
     pub(crate) max_streams: u32,
 }
@@ -50,6 +67,8 @@ pub(crate) struct Connections {
     limits: ConnectionLimits,
     http: Builder<TokioExecutor>,
     tls: Option<Arc<Tls>>,
+    /// Connections whose client has not proved who it is. None if clients need not.
+    unproven: Option<Arc<Handshakes>>,
     /// No new calls: each connection ends with the calls that it has.
     stop: CancellationToken,
     /// Ends connections whatever they do.
@@ -61,15 +80,26 @@ impl Connections {
         front: Front,
         limits: ConnectionLimits,
         tls: Option<Arc<Tls>>,
+        max_unproven: Option<usize>,
         stop: CancellationToken,
         cut: CancellationToken,
     ) -> Self {
         let mut http = Builder::new(TokioExecutor::new());
-        // The time for the headers of an HTTP/1 request is hyper's own: 30 seconds.
-        http.http1().timer(TokioTimer::new());
+        // Every bound is written down, although some are the defaults of the library: a new version of it
+        // must not change them.
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(HEADER_BYTES);
         http.http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.max_streams)
+            .max_header_list_size(HEADER_LIST_BYTES)
+            .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+            .max_local_error_reset_streams(MAX_ERROR_STREAMS)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
             .keep_alive_interval(KEEP_ALIVE)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
         Self {
@@ -77,6 +107,7 @@ impl Connections {
             limits,
             http,
             tls,
+            unproven: max_unproven.map(Handshakes::new),
             stop,
             cut,
         }
@@ -84,11 +115,20 @@ impl Connections {
 
     /// Serves one connection to its end.
     pub(crate) async fn serve(self, stream: TcpStream, peer: Peer) {
-        let activity = Arc::new(Activity::new());
+        let unproven = self.unproven.as_ref().map(Handshakes::begin);
+        let activity = Arc::new(Activity::new(unproven.is_none()));
+        let cut_off = unproven.as_ref().map(Handshake::cut);
         // A connection that is gone fails with its first read.
         let _ = stream.set_nodelay(true);
         // Boxed: a handshake needs its room for milliseconds, a connection is open for hours.
-        let Some(stream) = Box::pin(self.secured(stream, peer, &activity)).await else {
+        let secured = tokio::select! {
+            stream = Box::pin(self.secured(stream, peer, &activity)) => stream,
+            () = activity.unproven(&self.limits, cut_off.clone()) => {
+                count_cut(&activity, peer);
+                None
+            }
+        };
+        let Some(stream) = secured else {
             return;
         };
         let certificate = match &stream {
@@ -99,6 +139,8 @@ impl Connections {
             peer,
             tls: self.tls.clone(),
             certificate,
+            activity: activity.clone(),
+            unproven: Mutex::new(unproven),
         });
         let io = TokioIo::new(ClientStream::new(stream, activity.clone()));
         let (front, calls) = (self.front, activity.clone());
@@ -114,6 +156,7 @@ impl Connections {
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = activity.silence(&self.limits) => None,
+            () = activity.unproven(&self.limits, cut_off) => return count_cut(&activity, peer),
             () = self.stop.cancelled() => None,
             () = self.cut.cancelled() => return,
         };
@@ -136,9 +179,8 @@ impl Connections {
                 }
             }
         };
-        if activity.is_flood() {
-            counter!("stateway_connections_cut_total", "reason" => "flood").increment(1);
-            tracing::debug!(peer = %peer.0, "connection closed: too many control frames");
+        if activity.cut().is_some() {
+            count_cut(&activity, peer);
         } else if let Err(error) = ended {
             tracing::debug!(peer = %peer.0, "connection broke: {error}");
         }
@@ -170,6 +212,14 @@ impl Connections {
         };
         counter!("stateway_connections_cut_total", "reason" => reason).increment(1);
         None
+    }
+}
+
+/// Counts a connection that was cut off.
+fn count_cut(activity: &Activity, peer: Peer) {
+    if let Some(reason) = activity.cut() {
+        counter!("stateway_connections_cut_total", "reason" => reason).increment(1);
+        tracing::debug!(peer = %peer.0, "connection closed: {reason}");
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Bytes, HttpBody};
@@ -19,6 +20,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tower::Service;
 
 use super::shrink;
+use crate::quota::QuotaPermit;
 use crate::status::DOMAIN;
 
 const DETAILS: &str = "grpc-status-details-bin";
@@ -54,15 +56,25 @@ where
 /// headers, one that comes after it in the trailers.
 pub(super) fn described(mut response: Response<Body>) -> Response<DescribedBody> {
     describe(response.headers_mut());
-    response.map(DescribedBody)
+    response.map(DescribedBody::new)
 }
 
 /// A body whose trailers have details if they report an error.
-pub(crate) struct DescribedBody(Body);
+pub(crate) struct DescribedBody {
+    body: Body,
+    /// Counts the call for its caller until the response has been sent.
+    permit: Option<Arc<QuotaPermit>>,
+}
 
 impl DescribedBody {
     pub(super) const fn new(body: Body) -> Self {
-        Self(body)
+        Self { body, permit: None }
+    }
+
+    /// The same body, which keeps a permit until it has been sent.
+    pub(super) fn keeping(mut self, permit: Arc<QuotaPermit>) -> Self {
+        self.permit = Some(permit);
+        self
     }
 }
 
@@ -74,7 +86,7 @@ impl HttpBody for DescribedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let mut frame = ready!(Pin::new(&mut self.0).poll_frame(context));
+        let mut frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(Ok(frame)) = &mut frame
             && let Some(trailers) = frame.trailers_mut()
         {
@@ -84,11 +96,11 @@ impl HttpBody for DescribedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        self.body.size_hint()
     }
 }
 
@@ -110,6 +122,20 @@ fn describe(headers: &mut HeaderMap) {
     };
     // What cannot be written as headers stays as it was.
     let _ = shrink::shrunk(&full).add_header(headers);
+}
+
+/// The code and the reason of a response whose call has ended or whose stream has begun.
+pub(crate) fn outcome_of(headers: &HeaderMap) -> (Code, String) {
+    let Some(status) = Status::from_header_map(headers) else {
+        return (Code::Ok, String::new());
+    };
+    if !headers.contains_key(DETAILS) {
+        let (code, reason, _) = told(&status);
+        return (code, reason.to_owned());
+    }
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.clone());
+    (status.code(), reason.unwrap_or_default())
 }
 
 /// A status that tonic made, with an `ErrorInfo`.

@@ -8,14 +8,17 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, SET_COOKIE,
-    VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CACHE_CONTROL, CONTENT_TYPE, Entry, HOST, REFRESH,
+    RETRY_AFTER, SET_COOKIE, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use stateway_identity::Identity;
+use tonic::Code;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::{GrpcWebLayer, GrpcWebService};
@@ -24,8 +27,14 @@ use tower::{Layer, Service};
 use super::describe::{Described, DescribedBody, described};
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
+use super::people;
 use super::services::Services;
-use crate::authentication::{Authentication, Unauthenticated, name_caller, remove_proofs};
+use crate::audit::Auditor;
+use crate::authentication::{
+    Authentication, CookieJar, Identified, SignInAnswer, Unauthenticated, is_sign_in, name_caller,
+};
+use crate::quota::{CallKind, Exceeded, MeteredBody, QuotaSettings, Quotas};
+use stateway_identity::sign_in::{SignInPage, SignedIn};
 
 const OTHER_HOST: &str = "This gateway answers to loopback names (localhost, 127.0.0.1, [::1]) and to the hosts of \
      `server.allowed_origins`. A proxy in front of it must set Host to one of them.\n";
@@ -52,6 +61,9 @@ pub(crate) struct Front {
     origins: AllowedOrigins,
     /// None if no method is configured: the headers of a request are believed then.
     authentication: Option<Arc<Authentication>>,
+    audit: Option<Arc<Auditor>>,
+    /// None if no method of authentication is configured: callers have no identity then.
+    quotas: Option<Quotas>,
 }
 
 /// What a request is, by its content type.
@@ -68,14 +80,33 @@ impl Front {
         pages: Routes,
         origins: Vec<Origin>,
         authentication: Option<Arc<Authentication>>,
+        audit: Option<Arc<Auditor>>,
+        quotas: QuotaSettings,
     ) -> Self {
+        let people = authentication.as_ref().and_then(|it| it.people());
+        let origins = AllowedOrigins::new(origins, people.and_then(|it| it.public_url()));
         Self {
-            authentication,
+            quotas: authentication.is_some().then(|| Quotas::new(quotas)),
+            audit,
             web: GrpcWebLayer::new().layer(Described::new(services.clone())),
             grpc: services,
             pages: pages.prepare(),
-            origins: AllowedOrigins::new(origins),
+            origins,
+            authentication,
         }
+    }
+
+    /// The front of the port for probes and scrapers, without authentication. Beyond loopback, clients
+    /// know the port by addresses and names that are not configured here.
+    pub(crate) fn for_monitoring(services: Services, pages: Routes, is_loopback: bool) -> Self {
+        let quotas = QuotaSettings::default();
+        let front = Self::new(services, pages, Vec::new(), None, None, quotas);
+        let origins = if is_loopback {
+            AllowedOrigins::default()
+        } else {
+            AllowedOrigins::none_on_any_host()
+        };
+        Self { origins, ..front }
     }
 
     /// Answers a request.
@@ -99,54 +130,230 @@ impl Front {
             .origins
             .sender(&request, is_plain_grpc, link.is_encrypted())
         {
-            Ok(Sender::Own) => self.authenticated(kind, request, link).await,
+            Ok(Sender::Own) => self.authenticated(kind, request, link, true).await,
             Ok(Sender::Page(origin)) if is_preflight(&request) => {
                 preflight(&request, origin).map(DescribedBody::new)
             }
             Ok(Sender::Page(origin)) => {
-                let mut response = self.authenticated(kind, request, link).await;
+                let is_own = self.origins.is_own_page(&request, &origin);
+                let mut response = self.authenticated(kind, request, link, is_own).await;
                 share(response.headers_mut(), origin);
                 response
             }
-            Err(Refused::OtherHost) => refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST),
-            Err(Refused::OtherSite) => refuse(StatusCode::FORBIDDEN, OTHER_SITE),
+            Err(Refused::OtherHost) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_HOST")
+                    .await;
+                refuse(StatusCode::MISDIRECTED_REQUEST, OTHER_HOST)
+            }
+            Err(Refused::OtherSite) => {
+                self.record(&request, Code::PermissionDenied, "OTHER_SITE")
+                    .await;
+                refuse(StatusCode::FORBIDDEN, OTHER_SITE)
+            }
         }
     }
 
-    /// Answers a request whose sender has proved who it is.
+    /// Answers a request whose sender has proved who it is. `is_own` is false for a page of another
+    /// origin, which has no part in the sessions of this one.
     async fn authenticated(
         &self,
         kind: Kind,
         mut request: Request<Body>,
         link: &Link,
+        is_own: bool,
     ) -> Response<DescribedBody> {
+        let path = request.uri().path();
+        let asks = (kind == Kind::Page).then_some(path);
         let Some(authentication) = &self.authentication else {
-            return self.route(kind, request).await;
+            return match asks {
+                Some(people::METHODS) => people::json_response(people::NO_METHODS),
+                Some(people::WHO) => people::json_response(people::ANONYMOUS),
+                _ => self.route(kind, request).await,
+            };
         };
-        if is_probe(kind, request.uri().path()) {
-            remove_proofs(request.headers_mut());
+        if asks == Some(people::METHODS) {
+            return people::json_response(authentication.sign_in_methods());
+        }
+        let sign_in = authentication.people().filter(|_| is_own);
+        let is_public = sign_in.is_some() && asks.is_some_and(people::is_asset);
+        if is_probe(kind, path) || is_public {
+            authentication.remove_proofs(request.headers_mut());
             return self.route(kind, request).await;
         }
+        let jar = sign_in
+            .filter(|_| kind != Kind::Grpc)
+            .map(|sign_in| CookieJar {
+                is_secure: sign_in.is_secure(link.is_encrypted()),
+            });
+        if let (Some(sign_in), Some(jar)) = (sign_in, jar)
+            && asks.is_some_and(is_sign_in)
+        {
+            let (parts, body) = request.into_parts();
+            let asked = Request::from_parts(parts.clone(), Body::empty());
+            let request = Request::from_parts(parts, body);
+            let answer = authentication.answer_sign_in(sign_in, request, jar).await;
+            if answer.is_refusal() {
+                let code = Code::Unauthenticated;
+                self.record(&asked, code, "SIGN_IN_REFUSED").await;
+            }
+            return self.answer_sign_in(answer).await;
+        }
         let identified = match link.subject() {
-            Ok(subject) => authentication.identify(request.headers(), subject).await,
+            Ok(subject) => {
+                authentication
+                    .identify(request.headers(), subject, jar)
+                    .await
+            }
             Err(refused) => Err(refused),
         };
         // Neither a service nor a page sees a proof, or a name that this gateway has not given.
-        remove_proofs(request.headers_mut());
+        authentication.remove_proofs(request.headers_mut());
         match identified {
-            Ok(identity) => {
-                if kind == Kind::Page {
-                    name_caller(request.headers_mut(), &identity);
-                }
-                request.extensions_mut().insert(identity);
-                self.route(kind, request).await
+            Ok(identified) => {
+                link.prove();
+                self.identified(kind, request, identified, jar).await
             }
             Err(refused) => {
                 let (peer, reason) = (link.peer.0, refused.reason());
                 tracing::debug!(%peer, reason, "request refused: {refused}");
-                unauthenticated(kind, &refused, authentication)
+                self.record(&request, refused.status().code(), reason).await;
+                let headers = request.headers();
+                match sign_in {
+                    Some(sign_in) if kind == Kind::Page && people::is_page_load(headers) => {
+                        let to = sign_in.address(request.method(), request.uri());
+                        // A session that counts for nothing must not stand beside another proof.
+                        let useless = jar.filter(|_| refused.is_about_session());
+                        let removed = useless.map(CookieJar::remove_session);
+                        people::redirect(&to, removed.into_iter().collect())
+                    }
+                    _ => {
+                        // A browser that is asked for a password asks the person, whatever the page does.
+                        let is_asked = sign_in.is_none() || !people::is_browser(headers);
+                        unauthenticated(kind, &refused, authentication, is_asked)
+                    }
+                }
             }
         }
+    }
+
+    /// Answers a request whose sender is known.
+    async fn identified(
+        &self,
+        kind: Kind,
+        mut request: Request<Body>,
+        identified: Identified,
+        jar: Option<CookieJar>,
+    ) -> Response<DescribedBody> {
+        let Identified { identity, session } = identified;
+        let is_page = kind == Kind::Page;
+        if is_page && request.uri().path() == people::WHO {
+            return people::json_response(&people::described_identity(&identity));
+        }
+        if is_page {
+            name_caller(request.headers_mut(), &identity);
+        }
+        request.extensions_mut().insert(identity.clone());
+        let (Some(session), Some(jar)) = (session, jar) else {
+            return self.within_quota(kind, request, &identity).await;
+        };
+        request.extensions_mut().insert(SignedIn);
+        let is_live = people::is_live_stream(request.headers());
+        let mut response = self.within_quota(kind, request, &identity).await;
+        let Some(authentication) = &self.authentication else {
+            return response;
+        };
+        let sign_in = authentication.people().filter(|_| !is_live);
+        if let Some(cookie) = sign_in.and_then(|sign_in| sign_in.renewal(&session, jar)) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+        let ended = authentication.clone().session_ended(session);
+        people::until_session_ends(response, ended, is_page)
+    }
+
+    /// Answers a request of an identity that has not used up its quota.
+    async fn within_quota(
+        &self,
+        kind: Kind,
+        request: Request<Body>,
+        identity: &Identity,
+    ) -> Response<DescribedBody> {
+        let Some(quotas) = &self.quotas else {
+            return self.route(kind, request).await;
+        };
+        let called = CallKind::of(request.uri().path());
+        match quotas.admit(identity, called, Instant::now()) {
+            Ok(permit) => {
+                let is_stream = called == CallKind::Stream;
+                let metered = permit.clone();
+                let request =
+                    request.map(|body| Body::new(MeteredBody::new(body, metered, is_stream)));
+                let response = self.route(kind, request).await;
+                response.map(|body| body.keeping(permit))
+            }
+            Err(exceeded) => {
+                let code = Code::ResourceExhausted;
+                self.record(&request, code, exceeded.reason).await;
+                beyond_quota(kind, &exceeded)
+            }
+        }
+    }
+
+    async fn answer_sign_in(&self, answer: SignInAnswer) -> Response<DescribedBody> {
+        match answer {
+            SignInAnswer::Redirect { to, cookies } => people::redirect(&to, cookies),
+            SignInAnswer::Page {
+                status,
+                page,
+                cookies,
+            } => self.sign_in_page(status, *page, cookies).await,
+            SignInAnswer::Method(method) => {
+                let text = format!("This address takes {method}.\n");
+                let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, text);
+                let method = HeaderValue::from_static(method);
+                response.headers_mut().insert(ALLOW, method);
+                response
+            }
+        }
+    }
+
+    /// Records a request that is refused here.
+    fn record<'a>(
+        &'a self,
+        request: &Request<Body>,
+        code: Code,
+        reason: &str,
+    ) -> impl Future<Output = ()> + Send + use<'a> {
+        let audit = self.audit.as_ref();
+        let recorded = audit.map(|audit| audit.refused(request, code, reason));
+        async move {
+            if let Some(recorded) = recorded {
+                recorded.await;
+            }
+        }
+    }
+
+    /// The page for people who are not signed in.
+    async fn sign_in_page(
+        &self,
+        status: StatusCode,
+        page: SignInPage,
+        cookies: Vec<HeaderValue>,
+    ) -> Response<DescribedBody> {
+        let leads_on = page.provider_sign_out.clone();
+        let mut response = self.route(Kind::Page, people::page_request(page)).await;
+        if response.status().is_success() {
+            *response.status_mut() = status;
+        }
+        let headers = response.headers_mut();
+        for cookie in cookies {
+            headers.append(SET_COOKIE, cookie);
+        }
+        // A redirect would not do: the policy of the pages lets no form lead to another site.
+        let refresh = leads_on.map(|to| HeaderValue::from_str(&format!("0; url={to}")));
+        if let Some(Ok(refresh)) = refresh {
+            headers.insert(REFRESH, refresh);
+        }
+        response
     }
 
     async fn route(&self, kind: Kind, mut request: Request<Body>) -> Response<DescribedBody> {
@@ -185,6 +392,7 @@ fn unauthenticated(
     kind: Kind,
     refused: &Unauthenticated,
     authentication: &Authentication,
+    is_asked: bool,
 ) -> Response<DescribedBody> {
     let web = HeaderValue::from_static("application/grpc-web+proto");
     match kind {
@@ -198,8 +406,28 @@ fn unauthenticated(
             let text = format!("{refused} ({}).\n{}\n", refused.reason(), refused.hint());
             let mut response = refuse(StatusCode::UNAUTHORIZED, text);
             let headers = response.headers_mut();
-            headers.insert(WWW_AUTHENTICATE, authentication.challenge());
+            headers.insert(WWW_AUTHENTICATE, authentication.challenge(is_asked));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            response
+        }
+    }
+}
+
+/// The response to a request beyond a quota.
+fn beyond_quota(kind: Kind, exceeded: &Exceeded) -> Response<DescribedBody> {
+    match kind {
+        Kind::Grpc => described(exceeded.status().into_http()),
+        Kind::GrpcWeb => {
+            let web = HeaderValue::from_static("application/grpc-web+proto");
+            let mut response = described(exceeded.status().into_http());
+            response.headers_mut().insert(CONTENT_TYPE, web);
+            response
+        }
+        Kind::Page => {
+            let text = format!("{} ({}).\n", exceeded.text(), exceeded.reason);
+            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, text);
+            let seconds = exceeded.pause.as_secs() + 1;
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
             response
         }
     }
@@ -218,6 +446,9 @@ fn name_host(request: &mut Request<Body>) {
 fn secure_cookies(headers: &mut HeaderMap) {
     if let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE) {
         for cookie in cookies.iter_mut() {
+            if cookie.as_bytes().ends_with(b"; Secure") {
+                continue;
+            }
             let secure = [cookie.as_bytes(), b"; Secure"].concat();
             if let Ok(secure) = HeaderValue::from_bytes(&secure) {
                 *cookie = secure;
@@ -346,12 +577,15 @@ mod tests {
     #[test]
     fn cookies_over_tls_are_secure() {
         let mut headers = HeaderMap::new();
-        for cookie in ["a=1; HttpOnly", "b=2"] {
+        for cookie in ["a=1; HttpOnly", "b=2", "c=3; Secure"] {
             headers.append(SET_COOKIE, HeaderValue::from_static(cookie));
         }
         secure_cookies(&mut headers);
         let cookies: Vec<_> = headers.get_all(SET_COOKIE).iter().collect();
-        assert_eq!(cookies, ["a=1; HttpOnly; Secure", "b=2; Secure"]);
+        assert_eq!(
+            cookies,
+            ["a=1; HttpOnly; Secure", "b=2; Secure", "c=3; Secure"]
+        );
     }
 
     #[test]

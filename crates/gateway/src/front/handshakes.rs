@@ -1,4 +1,5 @@
-//! Bounds the TLS handshakes that have begun and not ended.
+//! Bounds what has begun and not ended: TLS handshakes, and connections whose client has not proved who it
+//! is.
 //!
 //! A client that opens connections and never finishes a handshake must not keep others out. Beyond
 //! the limit the oldest handshake is cut off: a client that means it is done within milliseconds, and
@@ -68,6 +69,11 @@ impl Handshakes {
 }
 
 impl Handshake {
+    /// Is cancelled when this handshake has to make room for newer ones.
+    pub(super) fn cut(&self) -> CancellationToken {
+        self.cut.clone()
+    }
+
     /// Resolves when this handshake has to make room for newer ones.
     pub(super) async fn cut_off(&self) {
         self.cut.cancelled().await;

@@ -92,11 +92,43 @@ pub(super) enum Sender {
 
 /// The origins whose pages may call, beside the gateway's own.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AllowedOrigins(Vec<Origin>);
+pub(super) struct AllowedOrigins {
+    origins: Vec<Origin>,
+    /// The gateway's own origin as browsers see it, if it is configured.
+    own: Option<Origin>,
+    /// Whether requests may name any host.
+    any_host: bool,
+}
 
 impl AllowedOrigins {
-    pub(super) fn new(origins: Vec<Origin>) -> Self {
-        Self(origins)
+    pub(super) fn new(origins: Vec<Origin>, own: Option<&Origin>) -> Self {
+        Self {
+            origins,
+            own: own.cloned(),
+            any_host: false,
+        }
+    }
+
+    /// No origins, for a port whose clients may know it by any name.
+    pub(super) const fn none_on_any_host() -> Self {
+        Self {
+            origins: Vec::new(),
+            own: None,
+            any_host: true,
+        }
+    }
+
+    /// Whether a page of this allowed origin is a page of the gateway itself.
+    pub(super) fn is_own_page<B>(&self, request: &Request<B>, origin: &HeaderValue) -> bool {
+        match request.headers().get(SEC_FETCH_SITE) {
+            Some(site) => site == "same-origin",
+            None => self.is_own(origin),
+        }
+    }
+
+    fn is_own(&self, origin: &HeaderValue) -> bool {
+        let own = self.own.as_ref().map(|own| own.text.as_bytes());
+        own.is_some_and(|own| own.eq_ignore_ascii_case(origin.as_bytes()))
     }
 
     /// Who sent the request, or why it is refused.
@@ -130,7 +162,9 @@ impl AllowedOrigins {
         let is_own = match (site.map(HeaderValue::as_bytes), origin) {
             // Only the browser itself can set this header.
             (Some(site), _) => matches!(site, b"same-origin" | b"none"),
-            (None, Some(origin)) => is_origin_of(origin, &host, is_encrypted),
+            (None, Some(origin)) => {
+                self.is_own(origin) || is_origin_of(origin, &host, is_encrypted)
+            }
             (None, None) => true,
         };
         if is_own || (!is_plain_grpc && is_navigation(request.method(), headers)) {
@@ -149,7 +183,8 @@ impl AllowedOrigins {
             Some(host) => Some(host.to_str().ok()?.parse::<Authority>().ok()?),
             None => None,
         };
-        let is_ours = |authority: &Authority| is_encrypted || self.is_ours(authority.host());
+        let is_any = is_encrypted || self.any_host;
+        let is_ours = |authority: &Authority| is_any || self.is_ours(authority.host());
         let are_ours = named.next().is_none()
             && in_target.as_ref().is_none_or(is_ours)
             && in_header.as_ref().is_none_or(is_ours);
@@ -161,12 +196,12 @@ impl AllowedOrigins {
         let is_loopback = bare.eq_ignore_ascii_case("localhost")
             || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
-        is_loopback || self.0.iter().any(is_configured)
+        is_loopback || self.origins.iter().chain(&self.own).any(is_configured)
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {
         let origin = origin.as_bytes();
-        let mut known = self.0.iter();
+        let mut known = self.origins.iter();
         known.any(|known| known.text.as_bytes().eq_ignore_ascii_case(origin))
     }
 }
@@ -209,7 +244,7 @@ mod tests {
     fn sender(headers: &[(&str, &str)]) -> Result<Sender, Refused> {
         let configured = vec!["https://ops.example.org".parse().unwrap()];
         let request = asked(Version::HTTP_11, "POST", headers);
-        AllowedOrigins::new(configured).sender(&request, false, false)
+        AllowedOrigins::new(configured, None).sender(&request, false, false)
     }
 
     #[test]

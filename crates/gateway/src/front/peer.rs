@@ -1,16 +1,22 @@
 //! The other end of a connection, as the services see it: a key for limits per connection.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::Extensions;
 
+use super::activity::Activity;
+use super::handshakes::Handshake;
 use super::tls::{ClientCertificate, Tls};
 use crate::authentication::Unauthenticated;
 
 /// The address of the other end. With its port it names one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// The address of the visitor of a page, for the calls that the page makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VisitorAddress(pub(crate) SocketAddr);
 
 /// The connection of a request.
 #[derive(Debug)]
@@ -19,11 +25,27 @@ pub(super) struct Link {
     /// None without TLS.
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) certificate: Option<ClientCertificate>,
+    pub(super) activity: Arc<Activity>,
+    /// The place among the connections whose client has proved nothing. None if it has, or need not.
+    pub(super) unproven: Mutex<Option<Handshake>>,
 }
 
 impl Link {
     pub(super) const fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// The client has proved who it is: the limits of strangers do not count for it any more.
+    pub(super) fn prove(&self) {
+        if !self.activity.is_proven() {
+            self.activity.note_proof();
+            drop(
+                self.unproven
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
+        }
     }
 
     /// Who the client certificate names, if the client presented one.

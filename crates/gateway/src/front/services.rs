@@ -17,7 +17,8 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
-use super::peer::Peer;
+use super::peer::{Peer, VisitorAddress};
+use crate::audit::Auditor;
 
 /// What a service answers, as the generated services return it.
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
@@ -44,19 +45,27 @@ impl NamedHandler {
 
 /// Every service of the port.
 #[derive(Clone)]
-pub(crate) struct Services(Arc<[NamedHandler]>);
+pub(crate) struct Services {
+    handlers: Arc<[NamedHandler]>,
+    audit: Option<Arc<Auditor>>,
+}
 
 impl Services {
-    pub(crate) fn new(services: Vec<NamedHandler>) -> Self {
-        Self(services.into())
+    pub(crate) fn new(services: Vec<NamedHandler>, audit: Option<Arc<Auditor>>) -> Self {
+        Self {
+            handlers: services.into(),
+            audit,
+        }
     }
 
     /// The same services for callers inside the process.
     pub(crate) fn routes(&self) -> Routes {
         let services = self.clone();
         let services = services.map_request(|mut request: Request<axum::body::Body>| {
-            // The calls of a page share a connection with nothing.
-            request.extensions_mut().remove::<Peer>();
+            // The calls of a page share a connection with nothing. Records still name the visitor.
+            if let Some(peer) = request.extensions_mut().remove::<Peer>() {
+                request.extensions_mut().insert(VisitorAddress(peer.0));
+            }
             request.map(Body::new)
         });
         Routes::from(Router::new().fallback_service(services))
@@ -65,14 +74,26 @@ impl Services {
     /// The answer of the service that the path names.
     pub(super) fn answer(&self, request: Request<Body>) -> Answer {
         match self.find(request.uri().path()) {
-            Some(service) => (service.answer)(request),
+            Some(at) => {
+                let Some(audit) = self.audit.clone() else {
+                    return (self.handlers[at].answer)(request);
+                };
+                let handlers = self.handlers.clone();
+                let served = audit.around(request, async move |request| {
+                    let answered = (handlers[at].answer)(request).await;
+                    answered.unwrap_or_else(|never| match never {})
+                });
+                served.map(Ok).boxed()
+            }
             None => future::ready(Ok(Status::unimplemented("").into_http())).boxed(),
         }
     }
 
-    fn find(&self, path: &str) -> Option<&NamedHandler> {
+    fn find(&self, path: &str) -> Option<usize> {
         let (name, _method) = path.strip_prefix('/')?.split_once('/')?;
-        self.0.iter().find(|service| service.name == name)
+        self.handlers
+            .iter()
+            .position(|service| service.name == name)
     }
 }
 
@@ -96,7 +117,7 @@ mod tests {
 
     fn services() -> Services {
         let (_, health) = tonic_health::server::health_reporter();
-        Services::new(vec![NamedHandler::new(health)])
+        Services::new(vec![NamedHandler::new(health)], None)
     }
 
     #[test]

@@ -18,6 +18,10 @@ use tokio_rustls::server::TlsStream;
 use super::activity::Activity;
 use super::frames::FrameBudget;
 
+/// The most bytes that a client may send before it has proved who it is. The first request of an honest
+/// client proves it with its headers; the window of the connection may be full of its body by then.
+const MAX_UNPROVEN_BYTES: usize = 2 * 1024 * 1024;
+
 /// The bytes of HTTP as the client sent them.
 #[derive(Debug)]
 pub(super) enum Transport {
@@ -30,6 +34,8 @@ pub(super) enum Transport {
 pub(super) struct ClientStream {
     stream: Transport,
     frames: FrameBudget,
+    /// Bytes that were received before the client had proved who it is.
+    unproven: usize,
     activity: Arc<Activity>,
 }
 
@@ -38,6 +44,7 @@ impl ClientStream {
         Self {
             stream,
             frames: FrameBudget::new(Instant::now()),
+            unproven: 0,
             activity,
         }
     }
@@ -56,8 +63,16 @@ impl AsyncRead for ClientStream {
             Transport::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         })?;
         let received = &buffer.filled()[before..];
+        if !this.activity.is_proven() {
+            this.unproven += received.len();
+            if this.unproven > MAX_UNPROVEN_BYTES {
+                this.activity.note_cut("unproven-bytes");
+                let error = "more bytes than a client may send before it has proved who it is";
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+        }
         if this.frames.received(received, Instant::now).is_err() {
-            this.activity.note_flood();
+            this.activity.note_cut("flood");
             let error = "more control frames than requests and data explain";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }

@@ -1,5 +1,6 @@
 //! Around every method: its deadline, its correlation id, its figures and its log line.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
@@ -18,11 +19,12 @@ use tracing::Instrument;
 
 use super::oversize;
 use crate::access::{Access, AccessControl, ApiCall, Decided, permission_of};
+use crate::audit::{Note, Target};
 use crate::authentication::Unauthenticated;
 use crate::caller::{self, Caller};
 use crate::deadline::{self, Budget};
 use crate::descriptor::API;
-use crate::status::Refusal;
+use crate::status::{Refusal, code_name};
 
 /// The header that carries the correlation id, in both directions.
 const REQUEST_ID: &str = "x-request-id";
@@ -84,7 +86,8 @@ impl Shell {
         work: impl FnOnce(ApiCall, M) -> F,
     ) -> Result<Response<R>, Status>
     where
-        R: prost::Message,
+        M: Target,
+        R: prost::Message + 'static,
         F: Future<Output = Result<R, Status>> + Send,
     {
         let most = self.limits.max_message_bytes;
@@ -107,6 +110,8 @@ impl Shell {
         work: impl FnOnce(ApiCall, M) -> F,
     ) -> Result<Response<R>, Status>
     where
+        M: Target,
+        R: Any,
         F: Future<Output = Result<R, Status>> + Send,
     {
         let began = Instant::now();
@@ -115,6 +120,10 @@ impl Shell {
         let budget = Budget::of(&metadata, limits.default_deadline, limits.longest_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
+        let note = Note::of(&extensions);
+        if let Some(note) = &note {
+            note.asked(&correlation, message.target());
+        }
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
         let account = Account {
             shell: self,
@@ -125,6 +134,9 @@ impl Shell {
         };
         let permission = permission_of(method);
         let asked = caller::of(&extensions, &metadata).and_then(|Caller { actor, roles }| {
+            if let Some(note) = &note {
+                note.named(&actor, &roles);
+            }
             let call = Call {
                 deadline: began + budget.work,
                 correlation_id: correlation.clone(),
@@ -133,7 +145,7 @@ impl Shell {
             };
             Ok(ApiCall::new(call, self.access(&extensions)?))
         });
-        // The decisions about the call, for whoever keeps records of them.
+        // The decisions about the call, for the audit log.
         let decided = asked.as_ref().map(ApiCall::decided).unwrap_or_default();
         let entered = asked.and_then(|call| call.enter(method, permission).map(|()| call));
         let outcome = match entered {
@@ -147,6 +159,14 @@ impl Shell {
         account.close(&outcome);
         if outcome.is_err() {
             count_denial(method, &decided);
+        }
+        if let Some(note) = &note {
+            if let Some(decision) = decided.get() {
+                note.decided(&decision);
+            }
+            if let Ok(answer) = &outcome {
+                note.answered(answer);
+            }
         }
         match outcome {
             Ok(answer) => {
@@ -288,29 +308,6 @@ fn sent_id(metadata: &MetadataMap) -> Option<Arc<str>> {
 fn echo(metadata: &mut MetadataMap, id: &str) {
     if let Ok(id) = AsciiMetadataValue::try_from(id) {
         metadata.insert(REQUEST_ID, id);
-    }
-}
-
-/// The code as gRPC documents spell it.
-const fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 

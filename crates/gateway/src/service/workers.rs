@@ -25,7 +25,7 @@ use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
 use crate::upstream::{CallError, Directory, Guarded, Topic};
-use session::Session;
+pub(crate) use session::Session;
 
 /// How long a stream may be open before its offer comes.
 const PATIENCE: Duration = Duration::from_secs(10);

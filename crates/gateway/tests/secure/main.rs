@@ -4,10 +4,16 @@
 #![allow(clippy::unwrap_used)]
 
 mod api_keys;
+mod audit;
 mod certificates;
 mod jwt;
 mod pages;
+mod provider;
 mod proxy;
+mod quotas;
+mod sign_in;
+mod strangers;
 mod support;
 mod tls;
 mod tokens;
+mod visit;

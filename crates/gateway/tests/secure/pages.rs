@@ -99,7 +99,7 @@ async fn pages_ask_for_an_identity_and_show_it() {
         "/executions",
         "/metrics",
         "/acting",
-        "/assets/x/y",
+        "/whoami",
         "/no-such-page",
     ] {
         let answer = page(path, "x-stateway-actor: root\r\n").await;

@@ -71,5 +71,6 @@ pub(crate) fn accepting(keys: JwksSource) -> JwtSettings {
         },
         keys,
         refresh: std::time::Duration::from_secs(300),
+        header: None,
     }
 }

@@ -181,7 +181,7 @@ impl World {
         if let Some(id) = key.as_ref().and_then(|key| self.keys.get(key)) {
             return accepted(id, "PreviouslyAccepted");
         }
-        let headers: Vec<Value> = ["content-type", "x-stateway-request-id"]
+        let headers: Vec<Value> = ["content-type", "x-stateway-request-id", "x-stateway-actor"]
             .iter()
             .filter_map(|name| Some(json!({"name": name, "value": header(name)?})))
             .collect();

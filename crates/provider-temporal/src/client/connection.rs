@@ -27,11 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// One frontend.
 pub(super) struct Connection {
     endpoint: Endpoint,
-    connector: Connector,
     current: Arc<Mutex<Current>>,
 }
 
 struct Current {
+    /// The one that made the channels. Its certificates are those that the server has accepted.
+    connector: Connector,
     channel: Channel,
     /// For long polls, in turn.
     polls: Vec<Channel>,
@@ -49,9 +50,11 @@ impl Connection {
         let stamp = connector.stamp();
         let count = long_polls.div_ceil(POLLS_EACH).max(1);
         let channel = || endpoint.connect_with_connector_lazy(connector.clone());
+        let (first, polls) = (channel(), (0..count).map(|_| channel()).collect());
         let current = Current {
-            channel: channel(),
-            polls: (0..count).map(|_| channel()).collect(),
+            connector,
+            channel: first,
+            polls,
             next_poll: 0,
             stamp,
             next_check: Instant::now() + CHECK_EVERY,
@@ -59,7 +62,6 @@ impl Connection {
         };
         Self {
             endpoint,
-            connector,
             current: Arc::new(Mutex::new(current)),
         }
     }
@@ -68,15 +70,15 @@ impl Connection {
     pub(super) fn channel(&self, polls: bool) -> Channel {
         let mut current = lock(&self.current);
         let now = Instant::now();
-        if now >= current.next_check && self.connector.has_files() {
+        if now >= current.next_check && current.connector.has_files() {
             current.next_check = now + CHECK_EVERY;
             while current.replacement.try_join_next().is_some() {}
-            let stamp = self.connector.stamp();
+            let stamp = current.connector.stamp();
             if stamp != current.stamp && current.replacement.is_empty() {
-                let (endpoint, connector) = (self.endpoint.clone(), self.connector.clone());
+                let (endpoint, connector) = (self.endpoint.clone(), current.connector.clone());
                 let place = Arc::downgrade(&self.current);
                 current.replacement.spawn(async move {
-                    let made = replacement(endpoint.clone(), connector.clone());
+                    let made = replacement(&endpoint, &connector);
                     let made = tokio::time::timeout(PATIENCE, made);
                     let made = made
                         .await
@@ -86,11 +88,12 @@ impl Connection {
                     };
                     let mut current = lock(&place);
                     match made {
-                        Ok(channel) => {
+                        Ok((connector, channel)) => {
                             (current.channel, current.stamp) = (channel, stamp);
                             for poll in &mut current.polls {
                                 *poll = endpoint.connect_with_connector_lazy(connector.clone());
                             }
+                            current.connector = connector;
                             tracing::info!("connected with the changed certificates");
                         }
                         Err(why) => {
@@ -112,9 +115,12 @@ impl Connection {
 
 /// A connection with the files as they are now, after it has answered once. A server reports that it
 /// refuses a certificate only with the first answer.
-async fn replacement(endpoint: Endpoint, connector: Connector) -> Result<Channel, String> {
-    connector.reload().map_err(|error| error.to_string())?;
-    let channel = endpoint.connect_with_connector(connector).await;
+async fn replacement(
+    endpoint: &Endpoint,
+    connector: &Connector,
+) -> Result<(Connector, Channel), String> {
+    let renewed = connector.renewed().map_err(|error| error.to_string())?;
+    let channel = endpoint.connect_with_connector(renewed.clone()).await;
     let channel = channel.map_err(|error| error.to_string())?;
     let mut grpc = WorkflowServiceClient::new(channel.clone());
     let answer = grpc
@@ -123,7 +129,7 @@ async fn replacement(endpoint: Endpoint, connector: Connector) -> Result<Channel
     match answer {
         Err(status) if is_transport(status.code()) => Err(status.message().to_owned()),
         // A refusal is an answer too: the request has no API key.
-        _ => Ok(channel),
+        _ => Ok((renewed, channel)),
     }
 }
 

@@ -1,9 +1,10 @@
-//! New connections to the frontend, with the certificates that the files have at that time. Files that
-//! cannot be used, for example because only one of two has been replaced yet, do not replace those that
-//! were read before.
+//! New connections to the frontend. A connector keeps the certificates that it was made with once it has made a
+//! connection; changed files are for another connector, which replaces this one after the server has answered it.
+//! Until then the files are read for every connection, because nothing can be lost.
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ struct Secured {
     tls: Tls,
     server_name: ServerName<'static>,
     known: Mutex<(Stamp, Arc<ClientConfig>)>,
+    has_connected: AtomicBool,
 }
 
 impl Secured {
@@ -63,6 +65,7 @@ impl Secured {
             tls,
             server_name,
             known: Mutex::new(known),
+            has_connected: AtomicBool::new(false),
         })
     }
 
@@ -77,7 +80,8 @@ impl Secured {
     }
 
     fn current(&self) -> Arc<ClientConfig> {
-        if let Err(error) = self.reload() {
+        let may_change = !self.has_connected.load(Ordering::Relaxed);
+        if may_change && let Err(error) = self.reload() {
             tracing::warn!(%error, "certificates not read again");
         }
         Arc::clone(&lock(&self.known).1)
@@ -134,12 +138,17 @@ impl Connector {
         secured.map(|it| it.tls.stamp()).unwrap_or_default()
     }
 
-    /// Reads the files again if they changed.
+    /// Another connector to the same frontend, with the files as they are now.
     ///
     /// # Errors
-    /// They cannot be used; new connections are made with what was read before.
-    pub(super) fn reload(&self) -> Result<(), ConfigError> {
-        self.tls.as_ref().map_or(Ok(()), |it| it.reload())
+    /// They cannot be used, for example because only one of two has been replaced yet.
+    pub(super) fn renewed(&self) -> Result<Self, ConfigError> {
+        let tls = self.tls.as_ref();
+        let tls = tls.map(|it| Secured::new(it.tls.clone(), &self.host));
+        Ok(Self {
+            tls: tls.transpose()?.map(Arc::new),
+            ..self.clone()
+        })
     }
 
     async fn connect(self) -> Result<TokioIo<Box<dyn Io>>, Failure> {
@@ -150,6 +159,7 @@ impl Connector {
         };
         let connector = TlsConnector::from(tls.current());
         let stream = connector.connect(tls.server_name.clone(), tcp).await?;
+        tls.has_connected.store(true, Ordering::Relaxed);
         Ok(TokioIo::new(Box::new(stream)))
     }
 }

@@ -45,7 +45,8 @@ impl ApiKey {
                     from: format!("environment variable `{name}`"),
                     why,
                 };
-                let key = std::env::var(name).map_err(|error| wrong(error.to_string()))?;
+                let key = stateway_provider_api::adapter::secret_variable(name)
+                    .map_err(|error| wrong(error.to_owned()))?;
                 header(&key).map(Self::Fixed).map_err(wrong)
             }
             (None, Some(path)) => {

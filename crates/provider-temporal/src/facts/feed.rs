@@ -5,7 +5,8 @@ use serde_json::Value;
 use stateway_model::{CancelInfo, ErrorCategory, ExecutionError};
 
 use super::{
-    Activity, Begin, Child, Delivered, End, Ended, Facts, Initiator, LocalActivity, Reset, Timer,
+    Activity, Admitted, Begin, Child, Delivered, End, Ended, Facts, Initiator, LocalActivity,
+    Reset, Timer, Update,
 };
 use crate::api::enums::v1::{
     ContinueAsNewInitiator, EventType, RetryState, TimeoutType, WorkflowTaskFailedCause,
@@ -14,6 +15,7 @@ use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::api::update::v1::Request;
 use crate::steps::{activity_name, child_name};
 use crate::time::{duration, timestamp};
 use crate::{failure, payload, request};
@@ -253,14 +255,18 @@ impl Facts {
                 self.child_ended(it.initiated_event_id, ended);
             }
             Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
-                let input = it
-                    .accepted_request
-                    .as_ref()
-                    .and_then(|it| it.input.as_ref());
-                let input = input.cloned().unwrap_or_default();
-                let body = request::update_body(&input.name, input.args.as_ref());
+                let request = it.accepted_request.as_ref();
+                let input = request.and_then(|it| it.input.as_ref());
+                let body = input.map(|it| request::update_body(&it.name, it.args.as_ref()));
                 self.delivered(number, &it.protocol_instance_id, body);
-                self.updates.insert(number, input.name);
+                let update = Update {
+                    request_id: it.protocol_instance_id.clone(),
+                    name: input.map(|it| it.name.clone()),
+                };
+                self.updates.insert(number, update);
+            }
+            Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(it) => {
+                self.admitted(number, it.request.clone().unwrap_or_default());
             }
             Attributes::WorkflowExecutionUpdateCompletedEventAttributes(it) => {
                 self.updates.remove(&it.accepted_event_id);
@@ -270,11 +276,24 @@ impl Facts {
     }
 
     /// The newest event of a request id counts: after a reset the server records the id a second time.
-    fn delivered(&mut self, event: i64, request_id: &str, body: u64) {
+    fn delivered(&mut self, event: i64, request_id: &str, body: Option<u64>) {
         if !request_id.is_empty() {
             let delivered = Delivered { event, body };
             self.requests.insert(request_id.to_owned(), delivered);
         }
+    }
+
+    fn admitted(&mut self, event: i64, request: Request) {
+        let id = request.meta.unwrap_or_default().update_id;
+        let input = request.input.unwrap_or_default();
+        let body = request::update_body(&input.name, input.args.as_ref());
+        self.delivered(event, &id, Some(body));
+        let admitted = Admitted {
+            event,
+            name: input.name,
+            body,
+        };
+        self.admitted.insert(id, admitted);
     }
 
     fn child_ended(&mut self, initiated: i64, mut ended: Ended) {
@@ -290,7 +309,7 @@ impl Facts {
         match attributes {
             Attributes::WorkflowExecutionSignaledEventAttributes(it) => {
                 let body = request::signal_body(&it.signal_name, it.input.as_ref());
-                self.delivered(number, &it.request_id, body);
+                self.delivered(number, &it.request_id, Some(body));
                 return;
             }
             Attributes::WorkflowExecutionCancelRequestedEventAttributes(it) => {

@@ -10,6 +10,8 @@ use crate::api::failure::v1::Failure;
 use crate::api::history::v1 as events;
 use crate::api::history::v1::HistoryEvent;
 use crate::api::history::v1::history_event::Attributes;
+use crate::api::update::v1::{Input, Meta, Request};
+use crate::request;
 
 fn event(event_id: i64, attributes: Attributes) -> HistoryEvent {
     HistoryEvent {
@@ -314,6 +316,50 @@ fn long_history(seed: u64, length: i64) -> Vec<HistoryEvent> {
     history
 }
 
+fn update(name: &str) -> Option<Request> {
+    Some(Request {
+        meta: Some(Meta {
+            update_id: "u1".to_owned(),
+            ..Default::default()
+        }),
+        input: Some(Input {
+            name: name.to_owned(),
+            args: None,
+        }),
+    })
+}
+
+fn update_admitted() -> Attributes {
+    let attributes = events::WorkflowExecutionUpdateAdmittedEventAttributes {
+        request: update("set"),
+    };
+    Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(attributes)
+}
+
+/// As the server accepts an update that it had recorded as admitted.
+fn update_accepted() -> Attributes {
+    let attributes = events::WorkflowExecutionUpdateAcceptedEventAttributes {
+        protocol_instance_id: "u1".to_owned(),
+        accepted_request: None,
+    };
+    Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(attributes)
+}
+
+#[test]
+fn an_update_that_a_reset_applied_again_has_the_name_and_the_body_of_its_request() {
+    let body = Some(request::update_body("set", None));
+    let of = |facts: &Facts| facts.body_of("u1", &facts.requests["u1"]);
+    let seen = facts(&[update_admitted()]);
+    assert_eq!((of(&seen), seen.open_updates().count()), (body, 0));
+    let seen = facts(&[update_admitted(), update_accepted()]);
+    assert_eq!(of(&seen), body);
+    assert!(seen.open_updates().eq([Some("set")]));
+    // The event with the request is older than the window.
+    let seen = facts(&[update_accepted()]);
+    assert_eq!(of(&seen), None);
+    assert!(seen.open_updates().eq([None]));
+}
+
 /// What a process knows that reads the history each time it has so many events.
 fn read_in_parts(history: &[HistoryEvent], parts: &[i64]) -> Facts {
     let mut facts = Facts::default();
@@ -361,6 +407,8 @@ fn what_is_before_the_window_is_forgotten_wherever_the_window_begins() {
         task_completed(),
         Attributes::WorkflowTaskScheduledEventAttributes(Default::default()),
         timer("1", 60),
+        update_admitted(),
+        update_accepted(),
     ];
     let mut history = long_history(0, 1);
     for (number, attributes) in (2..).zip(rare) {

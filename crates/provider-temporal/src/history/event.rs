@@ -248,17 +248,12 @@ fn of_steps(attributes: &Attributes) -> EventFacts<'_> {
             cause: it.initiated_event_id,
             ..Default::default()
         },
-        Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => {
-            let input = it
-                .accepted_request
-                .as_ref()
-                .and_then(|it| it.input.as_ref());
-            EventFacts {
-                summary: input.map(|input| input.name.clone()).unwrap_or_default(),
-                payload: input.and_then(|input| input.args.as_ref()),
-                request_id: &it.protocol_instance_id,
-                ..Default::default()
-            }
+        Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it) => EventFacts {
+            request_id: &it.protocol_instance_id,
+            ..update(it.accepted_request.as_ref())
+        },
+        Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(it) => {
+            update(it.request.as_ref())
         }
         Attributes::WorkflowExecutionUpdateCompletedEventAttributes(it) => EventFacts {
             request_id: it.meta.as_ref().map_or("", |meta| &meta.update_id),
@@ -275,6 +270,17 @@ fn of_steps(attributes: &Attributes) -> EventFacts<'_> {
             ..Default::default()
         },
         _ => EventFacts::default(),
+    }
+}
+
+fn update(request: Option<&crate::api::update::v1::Request>) -> EventFacts<'_> {
+    let meta = request.and_then(|request| request.meta.as_ref());
+    let input = request.and_then(|request| request.input.as_ref());
+    EventFacts {
+        summary: input.map(|input| input.name.clone()).unwrap_or_default(),
+        payload: input.and_then(|input| input.args.as_ref()),
+        request_id: meta.map_or("", |meta| &meta.update_id),
+        ..Default::default()
     }
 }
 

@@ -1,5 +1,6 @@
-//! Whether a request id was used before, in the current run or in those that it continues. The server forgets
-//! request ids with the run, and a reset copies signals without them.
+//! Whether a request id was used before, in the current run or in those that it continues. The server compares
+//! request ids within one run only. A run that a reset made needs no search in its base run: its history has the
+//! signals and updates of the base run again, with their request ids.
 
 use stateway_provider_api::{Error, ErrorKind, Result};
 
@@ -24,7 +25,8 @@ impl Reader {
         let mut facts = self.facts(ask, of, current).await?;
         for _ in 0..=MOST_RUNS {
             if let Some(delivered) = facts.requests.get(request_id) {
-                if delivered.body != body {
+                let earlier = facts.body_of(request_id, delivered);
+                if earlier.is_some_and(|earlier| earlier != body) {
                     return Err(Error::request_id_reused(ask.verb));
                 }
                 return Ok(Some(run));

@@ -1,4 +1,4 @@
-//! `retry_from`: a reset to the workflow task that led to a step.
+//! `retry_from`: a reset to the workflow task that led to a step, or to the one of an event.
 
 use stateway_provider_api::{Error, ErrorKind, Observation, Result, RetryFromRequest, Verb};
 
@@ -6,6 +6,7 @@ use crate::TemporalProvider;
 use crate::api::workflowservice::v1::ResetWorkflowExecutionRequest;
 use crate::client::{Ask, Client};
 use crate::facts::Facts;
+use crate::history::{ResetPoint, event_number};
 use crate::id::WorkflowRef;
 use crate::reader::{MOST_RUNS, Reader, info, not_found};
 use crate::response::run_id;
@@ -36,20 +37,25 @@ pub(crate) async fn retry_from(
     if reader.was_reset(ask, &whole, &reason).await? {
         return reader.get_after_write(ask, &whole).await;
     }
-    let point = if request.from_start {
-        reader.first_task(ask, &of.run(run_id(current))).await?
+    let run = of.run(run_id(current));
+    let event = if request.from_start {
+        reader.first_task(ask, &run).await?
     } else {
         reset_point(&facts, &request.step)
     };
-    let Some(point) = point else {
-        let seen = reader.observed(ask, of, &described).await?;
-        return Err(no_point(request, &seen));
+    let point = match (event, event_number(&request.step)) {
+        (Some(event), _) => ResetPoint { run, event },
+        (None, Some(number)) => reader.point_of_event(ask, of, number?).await?,
+        (None, None) => {
+            let seen = reader.observed(ask, of, &described).await?;
+            return Err(no_point(request, &seen));
+        }
     };
     let message = ResetWorkflowExecutionRequest {
         namespace: reader.client.namespace(),
-        workflow_execution: Client::execution(&of.run(run_id(current))),
+        workflow_execution: Client::execution(&point.run),
         reason,
-        workflow_task_finish_event_id: point,
+        workflow_task_finish_event_id: point.event,
         request_id: request.request_id.as_str().to_owned(),
         identity: reader.client.identity(ask.call),
     };
@@ -95,7 +101,7 @@ fn no_point(request: &RetryFromRequest, seen: &Observation) -> Error {
     }
     if seen.steps.iter().any(|it| it.name == step) {
         let message = format!("step `{step}` is neither an activity nor a child");
-        let hint = "Name an activity or a child, or retry from the start.";
+        let hint = "Name an activity, a child or an event (`event:N`), or retry from the start.";
         return Error::precondition(Verb::RetryFrom, message).with_hint(hint);
     }
     Error::no_step(Verb::RetryFrom, step)

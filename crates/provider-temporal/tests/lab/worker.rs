@@ -54,7 +54,11 @@ impl Worker {
     /// Stops the worker of a namespace.
     #[track_caller]
     pub(crate) fn end(&self, namespace: &str) {
+        // A workflow that holds its task keeps the process from reading commands.
+        let file = self.told.join(format!("end-{namespace}"));
+        std::fs::write(&file, "go").expect("the folder of the instructions exists");
         self.order(&json!({"end": namespace}), &format!("ended {namespace}"));
+        std::fs::remove_file(file).expect("nobody else removes it");
     }
 
     /// Ends the process immediately. Its workers of all namespaces die with it.

@@ -1,13 +1,17 @@
 //! Executions that are more than one run, children, and executions that are gone.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use stateway_model::{Event, ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
-    CancelMode, ErrorKind, EventOrder, HistoryRequest, ListRequest, Observation, PauseRequest,
-    Provider, PurgeRequest, RetryFromRequest, SignalRequest, StartDefinition, StartRequest, View,
+    Call, CancelMode, ErrorKind, EventOrder, HistoryRequest, ListRequest, Observation,
+    PauseRequest, Provider, PurgeRequest, RetryFromRequest, SignalRequest, StartDefinition,
+    StartRequest, View,
 };
 
+use crate::lab::PATIENCE;
 use crate::rig::{Rig, call, config, execution_id, provider, shown};
 
 /// How often a list shows this execution.
@@ -303,6 +307,61 @@ pub(crate) async fn a_repeated_signal_has_no_effect_after_a_reset(rig: &Rig) {
     assert_eq!(signals(rig, &name), 1);
     rig.signal(&id, "end", None).await.unwrap();
     rig.until_shown(&id, SubState::Succeeded).await;
+}
+
+/// The server applies updates again to the run that a reset makes, and their events are others than before.
+pub(crate) async fn a_repeated_update_has_its_first_answer_after_a_reset(rig: &Rig) {
+    let name = rig.id("reset-update");
+    let id = rig.start(&name, json!([{"signal": "end"}])).await;
+    rig.until_shown(&id, SubState::Waiting).await;
+    let answer = |seen: Observation| seen.notes.last().cloned();
+    let answered = signal(rig, &id, "update:set", r#"{"limit":3}"#);
+    let first = rig.provider.signal(&call(), answered.clone()).await;
+    let first = answer(first.unwrap());
+    // Its answer comes after the reset.
+    let waiting = signal(rig, &id, "update:set", r#"{"wait":true}"#);
+    let call_that_waits = Call::within(2 * PATIENCE);
+    tokio::select! {
+        early = rig.provider.signal(&call_that_waits, waiting.clone()) => panic!("{early:?}"),
+        () = until_accepted(rig, &id) => {}
+    }
+    rig.at.reset(&name);
+    until_accepted(rig, &id).await;
+    let mut accepted = rig.at.events(&name);
+    accepted.retain(|event| event["eventType"] == "EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED");
+    assert_eq!(accepted.len(), 2);
+    for event in accepted {
+        let attributes = &event["workflowExecutionUpdateAcceptedEventAttributes"];
+        assert!(attributes["acceptedRequest"].is_null(), "{event:#}");
+    }
+    let repeated = rig.provider.signal(&call(), answered.clone()).await;
+    assert_eq!(answer(repeated.unwrap()), first);
+    let other = SignalRequest {
+        payload: Some(Payload::json(r#"{"limit":4}"#)),
+        ..answered
+    };
+    let refused = rig.provider.signal(&call(), other).await.unwrap_err();
+    assert_eq!(refused.reason(), "REQUEST_ID_REUSED");
+    rig.signal(&id, "release", None).await.unwrap();
+    let late = rig.provider.signal(&call(), waiting).await.unwrap();
+    assert!(answer(late).is_some_and(|note| note.contains("answered")));
+    rig.signal(&id, "end", None).await.unwrap();
+    rig.until_shown(&id, SubState::Succeeded).await;
+}
+
+const ACCEPTED: &str = "update `set` was accepted and has not answered";
+
+/// Reads until the current run has accepted the update.
+async fn until_accepted(rig: &Rig, id: &ExecutionId) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = rig.provider.get(&call(), id, View::Basic).await.unwrap();
+        if seen.notes.iter().any(|note| note == ACCEPTED) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{:?}", seen.notes);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
 }
 
 async fn events(rig: &Rig, id: &ExecutionId, order: EventOrder, page_size: u32) -> Vec<Event> {

@@ -50,7 +50,7 @@ pub(crate) fn shown(seen: Observation) -> Execution {
 }
 
 pub(crate) fn call() -> Call {
-    Call::within(Duration::from_secs(10))
+    Call::within(Duration::from_secs(30))
 }
 
 pub(crate) fn execution_id(id: &str) -> ExecutionId {

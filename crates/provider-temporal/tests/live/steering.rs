@@ -1,16 +1,16 @@
 //! One execution through its states, and what an operator does to it.
 
 use serde_json::json;
-use stateway_model::{Payload, Reason, SubState, WaitKind};
+use stateway_model::{ExecutionId, Payload, Reason, SubState, WaitKind};
 use stateway_provider_api::{
-    CancelMode, ErrorKind, PauseRequest, Provider, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest,
+    CancelMode, ErrorKind, EventOrder, HistoryRequest, PauseRequest, Provider, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, View,
 };
 
 use crate::lab::{NOBODY, activity};
 use crate::rig::{Rig, call, execution_id};
 
-fn retry_now(rig: &Rig, id: &stateway_model::ExecutionId) -> RetryNowRequest {
+fn retry_now(rig: &Rig, id: &ExecutionId) -> RetryNowRequest {
     RetryNowRequest {
         id: id.clone(),
         step: String::new(),
@@ -133,7 +133,7 @@ pub(crate) async fn a_cancelled_workflow_cleans_up_first(rig: &Rig) {
     assert_eq!(done.reason, Some(Reason::Cancelled));
 }
 
-fn pause(rig: &Rig, id: &stateway_model::ExecutionId) -> PauseRequest {
+fn pause(rig: &Rig, id: &ExecutionId) -> PauseRequest {
     PauseRequest {
         id: id.clone(),
         comment: "live test".to_owned(),
@@ -141,7 +141,7 @@ fn pause(rig: &Rig, id: &stateway_model::ExecutionId) -> PauseRequest {
     }
 }
 
-fn resume(rig: &Rig, id: &stateway_model::ExecutionId) -> ResumeRequest {
+fn resume(rig: &Rig, id: &ExecutionId) -> ResumeRequest {
     ResumeRequest {
         id: id.clone(),
         request_id: rig.request_id(),
@@ -322,4 +322,75 @@ pub(crate) async fn what_failed_is_done_again_from_its_step(rig: &Rig) {
         event["activityTaskScheduledEventAttributes"]["activityId"] == "first"
     };
     assert_eq!(events.iter().filter(first).count(), 1);
+}
+
+pub(crate) async fn a_retry_from_goes_back_to_a_chosen_event(rig: &Rig) {
+    let name = rig.id("chosen");
+    let steps = json!([
+        {"activity": {"id": "first"}}, {"activity": {"id": "second"}}, {"signal": "end"},
+    ]);
+    let id = rig.start(&name, steps).await;
+    let retried = |number: u64| RetryFromRequest {
+        id: id.clone(),
+        step: format!("event:{number}"),
+        input: None,
+        feedback: String::new(),
+        from_start: false,
+        request_id: rig.request_id(),
+        execution_id: None,
+    };
+    let until_waiting = || rig.until_shown(&id, SubState::Waiting);
+    until_waiting().await;
+    let completed = event_of(rig, &id, "ACTIVITY_TASK_COMPLETED", "first").await;
+    let scheduled = event_of(rig, &id, "ACTIVITY_TASK_SCHEDULED", "first").await;
+    let refused = rig.provider.retry_from(&call(), retried(9_999)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.reason(), "STEP_NOT_FOUND");
+    assert!(
+        refused.to_string().contains("the events 1 to "),
+        "{refused}"
+    );
+    // What the workflow decided after the first activity is decided again.
+    let request = retried(completed);
+    rig.provider.retry_from(&call(), request).await.unwrap();
+    until_waiting().await;
+    let after_reset = scheduled_after_reset(rig, &name);
+    assert_eq!(after_reset, ["second"]);
+    // The number is one of the run before this one: the server resets that run.
+    let request = retried(scheduled);
+    rig.provider.retry_from(&call(), request).await.unwrap();
+    until_waiting().await;
+    let after_reset = scheduled_after_reset(rig, &name);
+    assert_eq!(after_reset, ["first", "second"]);
+    rig.signal(&id, "end", None).await.unwrap();
+    rig.until_shown(&id, SubState::Succeeded).await;
+}
+
+/// The number that the history has for an event of a step.
+async fn event_of(rig: &Rig, id: &ExecutionId, kind: &str, step: &str) -> u64 {
+    let request = HistoryRequest {
+        id: id.clone(),
+        page_size: 100,
+        cursor: None,
+        view: View::Basic,
+        order: EventOrder::OldestFirst,
+    };
+    let history = rig.provider.history(&call(), request).await.unwrap();
+    let mut events = history.events.iter();
+    let found = events.find(|event| event.native_type == kind && event.step == step);
+    found.unwrap().sequence
+}
+
+/// The activities that the current run has scheduled since the reset that made it.
+fn scheduled_after_reset(rig: &Rig, name: &str) -> Vec<String> {
+    let events = rig.at.events(name);
+    let is_reset = |event: &serde_json::Value| {
+        event["workflowTaskFailedEventAttributes"]["cause"]
+            == "WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW"
+    };
+    let reset = events.iter().position(is_reset).unwrap();
+    let scheduled = events[reset..]
+        .iter()
+        .filter_map(|event| event["activityTaskScheduledEventAttributes"]["activityId"].as_str());
+    scheduled.map(str::to_owned).collect()
 }

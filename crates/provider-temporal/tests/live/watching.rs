@@ -11,14 +11,11 @@ use stateway_provider_api::{
     CancelMode, ErrorKind, ListRequest, Provider, WatchScope, WatchStream, Watched,
 };
 
-use crate::lab::activity;
+use crate::lab::{PATIENCE, activity};
 use crate::rig::{Rig, call, config, provider, shown};
 
 /// The namespace whose limits are reached.
 pub(crate) const LIMITED: &str = "limited";
-
-/// How long a change may take to be seen.
-const SOON: Duration = Duration::from_secs(10);
 
 /// The next execution that a stream shows with this id and sub-state.
 async fn until(stream: &mut WatchStream, id: &str, wanted: SubState) -> Execution {
@@ -35,8 +32,8 @@ async fn until(stream: &mut WatchStream, id: &str, wanted: SubState) -> Executio
             }
         }
     };
-    let found = tokio::time::timeout(SOON, look).await;
-    found.unwrap_or_else(|_| panic!("`{id}` was not seen {wanted} within {SOON:?}"))
+    let found = tokio::time::timeout(PATIENCE, look).await;
+    found.unwrap_or_else(|_| panic!("`{id}` was not seen {wanted} within {PATIENCE:?}"))
 }
 
 pub(crate) async fn a_watch_of_one_sees_every_change(rig: &Rig) {

@@ -159,15 +159,27 @@ fn local_activity(place: &Place, id: &str, is_backing_off: bool) {
     }
     let input = json!({"name": place.looked_at_by(id), "heartbeat": false});
     let step = json!({"id": "charge", "type": "obey", "input": input});
-    // A short task timeout: the worker shows the activity by the next workflow task.
+    // A short task timeout: the worker shows the activity by the next workflow task. A worker that a busy machine
+    // holds up for longer misses the timeout, and the task after that shows the activity.
     at.start_with(
         id,
         json!([{"local_activity": step}]),
-        &json!({"workflowTaskTimeout": "1s"}),
+        &json!({"workflowTaskTimeout": "5s"}),
     );
     eventually(
         "the worker holds the workflow task for the local activity",
-        || (at.events(id).len() > 4).then_some(()),
+        || {
+            let shown = at.describe(id);
+            let is_first = shown["pendingWorkflowTask"]["attempt"] == 1;
+            let events = at.events(id);
+            let kinds: Vec<_> = events.iter().map(|event| &event["eventType"]).collect();
+            let completed = kinds
+                .iter()
+                .rposition(|kind| *kind == "EVENT_TYPE_WORKFLOW_TASK_COMPLETED")?;
+            let next = kinds.get(completed + 1);
+            let is_next = next.is_some_and(|kind| *kind == "EVENT_TYPE_WORKFLOW_TASK_SCHEDULED");
+            (is_first && is_next).then_some(())
+        },
     );
 }
 
@@ -187,13 +199,19 @@ fn workflow_task(place: &Place, id: &str, (state, is_repeated, has_worker): (&st
             at.start(id, json!([]));
         }
         (_, false) => {
-            at.start(id, json!([{"spin": {"seconds": 5}}]));
+            at.start_with(
+                id,
+                json!([{"spin": {"seconds": 30}}]),
+                &json!({"workflowTaskTimeout": "120s"}),
+            );
         }
         (_, true) => {
+            // The worker does not answer the second attempt: the task stays started until its timeout.
+            let timeout = if state == "STARTED" { "120s" } else { "1s" };
             at.start_with(
                 id,
                 json!([{"break": id}]),
-                &json!({"workflowTaskTimeout": "1s"}),
+                &json!({"workflowTaskTimeout": timeout}),
             );
         }
     }

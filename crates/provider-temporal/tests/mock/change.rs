@@ -155,9 +155,16 @@ pub(crate) fn with_input(run: &mut Run, input: Option<Payloads>) {
     }
 }
 
-/// A worker accepts and answers an update.
+/// A worker accepts and answers an update. The event has no request if the one that admitted the update has it.
 pub(crate) fn accepted(run: &mut Run, id: &str, request: UpdateRequest) {
     use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+    let is_admitted = run.events.iter().any(|event| match &event.attributes {
+        Some(Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(it)) => {
+            let meta = it.request.as_ref().and_then(|it| it.meta.as_ref());
+            meta.is_some_and(|meta| meta.update_id == id)
+        }
+        _ => false,
+    });
     let attributes = json!({"protocolInstanceId": id});
     run.record("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", &attributes);
     let newest = run
@@ -165,7 +172,7 @@ pub(crate) fn accepted(run: &mut Run, id: &str, request: UpdateRequest) {
         .last_mut()
         .and_then(|event| event.attributes.as_mut());
     if let Some(Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(accepted)) = newest {
-        accepted.accepted_request = Some(request);
+        accepted.accepted_request = (!is_admitted).then_some(request);
     }
     let attributes =
         json!({"acceptedEventId": run.events.len().to_string(), "meta": {"updateId": id}});
@@ -247,6 +254,28 @@ fn is_reset_point(events: &[HistoryEvent], point: i64) -> bool {
     })
 }
 
+/// The event of the new run for one that the base run has after the point of the reset.
+fn applied_again(event: &HistoryEvent) -> Option<HistoryEvent> {
+    use stateway_provider_temporal::api::history::v1 as events;
+    use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+    match &event.attributes {
+        Some(Attributes::WorkflowExecutionSignaledEventAttributes(_)) => Some(event.clone()),
+        Some(Attributes::WorkflowExecutionUpdateAcceptedEventAttributes(it)) => {
+            let admitted = events::WorkflowExecutionUpdateAdmittedEventAttributes {
+                request: it.accepted_request.clone(),
+            };
+            Some(HistoryEvent {
+                event_type: EventType::WorkflowExecutionUpdateAdmitted.into(),
+                attributes: Some(Attributes::WorkflowExecutionUpdateAdmittedEventAttributes(
+                    admitted,
+                )),
+                ..event.clone()
+            })
+        }
+        _ => None,
+    }
+}
+
 /// A new run with the history up to the chosen event. The base run is superseded.
 pub(crate) fn reset(
     base: &mut Run,
@@ -276,15 +305,13 @@ pub(crate) fn reset(
         "baseRunId": base.run_id(), "newRunId": run_id,
     });
     fresh.record("WORKFLOW_TASK_FAILED", &attributes);
-    // Signals are applied again, but the new run does not know their request ids.
+    // Signals and updates are applied again, but the new run does not know the request ids of the signals.
     for event in &base.events[until - 1..] {
-        if event.event_type() == EventType::WorkflowExecutionSignaled {
-            let event_id = i64::try_from(fresh.events.len() + 1).unwrap_or_default();
-            fresh.events.push(HistoryEvent {
-                event_id,
-                ..event.clone()
-            });
-        }
+        let Some(event) = applied_again(event) else {
+            continue;
+        };
+        let event_id = i64::try_from(fresh.events.len() + 1).unwrap_or_default();
+        fresh.events.push(HistoryEvent { event_id, ..event });
     }
     fresh.record("WORKFLOW_TASK_SCHEDULED", &json!({"attempt": 1}));
     replay(&mut fresh, &base.events[until - 1..]);

@@ -13,16 +13,22 @@ const WORDS: &str = include_str!("../../data/metrics.toml");
 
 /// A metric as the source records it.
 #[derive(Debug, PartialEq, Eq)]
-struct Metric {
-    kind: &'static str,
-    labels: Vec<String>,
+pub(super) struct Metric {
+    pub(super) kind: &'static str,
+    pub(super) labels: Vec<String>,
 }
 
-pub(super) fn current() -> Result<String, String> {
+/// Every metric of the product, by its name.
+pub(super) fn recorded() -> Result<BTreeMap<String, Metric>, String> {
     let mut recorded = BTreeMap::new();
     for source in product()? {
         collect(&source, &mut recorded)?;
     }
+    Ok(recorded)
+}
+
+pub(super) fn current() -> Result<String, String> {
+    let mut recorded = recorded()?;
     let words: Table = toml::from_str(WORDS).map_err(|error| format!("metrics.toml: {error}"))?;
     let mut page = read(PAGE)?;
     for part in ["gateway", "engine"] {

@@ -17,7 +17,7 @@ use stateway_provider_api::{ANONYMOUS, TaskOutcome, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
 
-use super::{message, offer};
+use super::{message, offer, worker_name};
 use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
@@ -61,6 +61,11 @@ impl Session {
             stop: Box::pin(stop.cancelled_owned()),
             ended: false,
         }
+    }
+
+    /// The resource name of the worker.
+    pub(crate) fn name(&self) -> String {
+        worker_name(&self.provider, &self.worker)
     }
 
     /// Takes in what the worker has said; whether there may be more at once.

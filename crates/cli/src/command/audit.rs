@@ -1,0 +1,449 @@
+//! `stateway audit`: checks and lists the records of a gateway. Needs no gateway.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use serde::Serialize;
+use stateway_audit::{ChainKey, Record, Report, parse};
+use stateway_gateway::AuditLog;
+use stateway_identity::Glob;
+
+use crate::arguments::{Globals, Output};
+use crate::config::{Overrides, load};
+use crate::context::{print, talk, to_json};
+use crate::duration::Span;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::screen::{Paint, Table};
+
+/// Checks and lists audit records.
+#[derive(Debug, Subcommand)]
+pub enum Audit {
+    /// Check that no record was changed, removed, reordered or cut off
+    Verify(Verify),
+    /// List records, the oldest first
+    List(List),
+}
+
+/// The files of the log.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// File of the log (default: `audit.file` of the configuration)
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// File with the key of the hash chain (default: `audit.key_file` of the configuration)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Configuration file (default: `stateway.toml` in this folder, if it exists)
+    #[arg(long, env = "STATEWAY_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Checks the log.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway audit verify
+  stateway audit verify --file /var/log/stateway/audit.jsonl -o json
+  stateway audit verify --expect 1041:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+
+The check reads the log and all its rotated files. Without a problem the exit code is 0. The last line of the \
+output is the number and the hash of the last record: keep it elsewhere and give it to --expect later, so \
+that a log that was rewritten or cut off together with its anchor is found.")]
+pub struct Verify {
+    #[command(flatten)]
+    place: Place,
+    /// Record that the log must contain, as NUMBER:HASH; may be given several times
+    #[arg(long, value_name = "NUMBER:HASH")]
+    expect: Vec<Expected>,
+}
+
+/// A record that the log must contain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Expected {
+    seq: u64,
+    hash: String,
+}
+
+impl std::str::FromStr for Expected {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write it as NUMBER:HASH, as `audit verify` prints it".to_owned();
+        let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;
+        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Ok(Self {
+            seq: seq.parse().map_err(|_| wrong())?,
+            hash: is_hash
+                .then(|| hash.to_ascii_lowercase())
+                .ok_or_else(wrong)?,
+        })
+    }
+}
+
+/// Lists records.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway audit list --since 1h
+  stateway audit list --actor 'ci-*' --verb StartExecution -o json
+  stateway audit list --refused --since 2026-03-01T00:00:00Z --until 2026-03-02T00:00:00Z
+
+Patterns may contain `*`. The list does not check the log: `stateway audit verify` does.")]
+pub struct List {
+    #[command(flatten)]
+    place: Place,
+    /// Only records of this time or later: a time, or how long ago (for example 1h)
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+    /// Only records before this time: a time, or how long ago
+    #[arg(long, value_name = "TIME")]
+    until: Option<Moment>,
+    /// Only records of this actor
+    #[arg(long, value_name = "PATTERN")]
+    actor: Option<String>,
+    /// Only records of this verb, for example StartExecution
+    #[arg(long, value_name = "PATTERN")]
+    verb: Option<String>,
+    /// Only records about this object, or with this result
+    #[arg(long, value_name = "PATTERN")]
+    object: Option<String>,
+    /// Only records with this outcome, for example OK or PERMISSION_DENIED
+    #[arg(long, value_name = "CODE")]
+    outcome: Option<String>,
+    /// Only records of the request with this id
+    #[arg(long, value_name = "ID")]
+    request: Option<String>,
+    /// Only records whose outcome is not OK
+    #[arg(long)]
+    refused: bool,
+    /// Maximum number of records, the newest ones (default: 1000)
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    limit: usize,
+}
+
+/// A time, or how long ago.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    At(Timestamp),
+    Ago(Span),
+}
+
+impl std::str::FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(time) = text.parse() {
+            return Ok(Self::At(time));
+        }
+        let span = text.parse::<Span>();
+        span.map(Self::Ago)
+            .map_err(|_| "write a time like 2026-03-01T09:00:00Z, or a duration like 1h".to_owned())
+    }
+}
+
+impl Moment {
+    fn time(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(span) => now
+                .checked_sub(std::time::Duration::from(span))
+                .unwrap_or(Timestamp::MIN),
+        }
+    }
+}
+
+/// What `verify -o json` prints.
+#[derive(Debug, Serialize)]
+struct Verified<'r> {
+    intact: bool,
+    records: u64,
+    first: Option<u64>,
+    last: Option<u64>,
+    hash: &'r str,
+    crashes: u64,
+    unfinished: bool,
+    problems: Vec<Found>,
+    unlisted_problems: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    file: Option<String>,
+    line: Option<usize>,
+    message: String,
+}
+
+/// What `list -o json` prints for each record.
+#[derive(Debug, Serialize)]
+struct Listed {
+    seq: u64,
+    #[serde(flatten)]
+    record: Record,
+}
+
+impl Audit {
+    pub(super) fn run(self, globals: &Globals) -> Outcome {
+        match self {
+            Self::Verify(command) => command.run(globals.output),
+            Self::List(command) => command.run(globals.output),
+        }
+    }
+}
+
+impl Place {
+    fn log(&self) -> Result<(AuditLog, ChainKey, PathBuf), Failure> {
+        let (mut file, mut key_file) = (self.file.clone(), self.key_file.clone());
+        if file.is_none() {
+            let overrides = Overrides {
+                config: self.config.clone(),
+                ..Overrides::default()
+            };
+            let config = load(&overrides).map_err(|error| super::config::refused(&error))?;
+            let audit = config.settings.audit.ok_or_else(|| {
+                Failure::usage("no audit log is configured")
+                    .hint("Give --file FILE, or configure `file` in [audit].")
+            })?;
+            file = Some(audit.file);
+            key_file = key_file.or(audit.key_file);
+        }
+        let file = file.unwrap_or_default();
+        let key = match &key_file {
+            None => ChainKey::default(),
+            Some(path) => {
+                let unusable = |why: String| {
+                    let message = format!(
+                        "the key of the chain ({}) cannot be used: {why}",
+                        path.display()
+                    );
+                    Failure::usage(message)
+                };
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+                ChainKey::new(&text).map_err(|error| unusable(error.to_string()))?
+            }
+        };
+        Ok((AuditLog::new(&file, key.clone()), key, file))
+    }
+}
+
+fn unreadable(file: &std::path::Path, error: &std::io::Error) -> Failure {
+    let message = format!("the audit log {} cannot be read: {error}", file.display());
+    Failure::new(Exit::NotFound, message).hint("Give the file of the log with --file FILE.")
+}
+
+impl Verify {
+    fn run(self, output: Output) -> Outcome {
+        let (log, key, file) = self.place.log()?;
+        let report = log.verify(Vec::new());
+        let report = report.map_err(|error| unreadable(&file, &error))?;
+        let missing = self
+            .missing(&log, &key)
+            .map_err(|error| unreadable(&file, &error))?;
+        let mut problems: Vec<Found> = report.problems.iter().map(Found::of).collect();
+        problems.extend(missing.iter().map(|expected| Found {
+            file: None,
+            line: None,
+            message: format!(
+                "the log does not contain record {} with the expected hash: it was rewritten or cut off",
+                expected.seq
+            ),
+        }));
+        let is_intact = problems.is_empty();
+        match output {
+            Output::Json => print(&to_json(&shown(&report, problems))?)?,
+            Output::Table => {
+                for problem in &problems {
+                    print(&problem.to_string())?;
+                }
+                if report.unlisted > 0 {
+                    print(&format!("{} further problems", report.unlisted))?;
+                }
+                if report.torn > 0 {
+                    talk(&format!(
+                        "{} times the gateway ended while it wrote a record; the unfinished record was cut off \
+                         and its call was never answered",
+                        report.torn
+                    ));
+                }
+                if report.is_torn_now {
+                    talk(
+                        "the last record is unfinished: it is being written, or the gateway ended meanwhile",
+                    );
+                }
+                let (first, last) = report.range.unwrap_or_default();
+                let state = if is_intact { "intact" } else { "NOT intact" };
+                talk(&format!(
+                    "{state}: {} records, {first} to {last}",
+                    report.records
+                ));
+                print(&format!("{last}:{}", report.hash))?;
+            }
+        }
+        Ok(if is_intact { Exit::Ok } else { Exit::Found })
+    }
+
+    /// The expected records that the log does not contain.
+    fn missing(&self, log: &AuditLog, key: &ChainKey) -> std::io::Result<Vec<Expected>> {
+        let mut missing = self.expect.clone();
+        if !missing.is_empty() {
+            log.each(|line| {
+                if let Ok(line) = parse(key, line.text) {
+                    let chain = line.chain();
+                    missing.retain(|it| it.seq != chain.seq || it.hash != chain.hash());
+                }
+            })?;
+        }
+        Ok(missing)
+    }
+}
+
+fn shown(report: &Report, problems: Vec<Found>) -> Verified<'_> {
+    Verified {
+        intact: problems.is_empty(),
+        records: report.records,
+        first: report.range.map(|(first, _)| first),
+        last: report.range.map(|(_, last)| last),
+        hash: &report.hash,
+        crashes: report.torn,
+        unfinished: report.is_torn_now,
+        problems,
+        unlisted_problems: report.unlisted,
+    }
+}
+
+impl Found {
+    fn of(problem: &stateway_audit::Problem) -> Self {
+        let (file, line) = problem.place.clone().unzip();
+        Self {
+            file,
+            line,
+            message: problem.kind.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let (Some(file), Some(line)) = (&self.file, self.line) {
+            write!(f, "{file}:{line}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl List {
+    fn run(self, output: Output) -> Outcome {
+        let (log, key, file) = self.place.log()?;
+        let wanted = Wanted::of(&self, Timestamp::now());
+        let mut found = std::collections::VecDeque::new();
+        let read = log.each(|line| {
+            let Ok(line) = parse(&key, line.text) else {
+                return;
+            };
+            if wanted.has(&line.record) {
+                if found.len() == self.limit {
+                    found.pop_front();
+                }
+                found.push_back(Listed {
+                    seq: line.seq,
+                    record: line.record,
+                });
+            }
+        });
+        read.map_err(|error| unreadable(&file, &error))?;
+        let found: Vec<_> = found.into_iter().take(self.limit).collect();
+        match output {
+            Output::Json => print(&to_json(&serde_json::json!({ "records": found }))?)?,
+            Output::Table => print(&table(&found))?,
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Which records are listed.
+struct Wanted {
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    actor: Option<Glob>,
+    verb: Option<Glob>,
+    object: Option<Glob>,
+    outcome: Option<String>,
+    request: Option<String>,
+    refused: bool,
+}
+
+impl Wanted {
+    fn of(list: &List, now: Timestamp) -> Self {
+        let glob = |text: &Option<String>| text.as_deref().map(Glob::new);
+        Self {
+            since: list.since.map(|it| it.time(now)),
+            until: list.until.map(|it| it.time(now)),
+            actor: glob(&list.actor),
+            verb: glob(&list.verb),
+            object: glob(&list.object),
+            outcome: list.outcome.as_ref().map(|code| code.to_ascii_uppercase()),
+            request: list.request.clone(),
+            refused: list.refused,
+        }
+    }
+
+    fn has(&self, record: &Record) -> bool {
+        let fits =
+            |glob: &Option<Glob>, text: &str| glob.as_ref().is_none_or(|glob| glob.fits(text));
+        self.since.is_none_or(|since| record.time >= since)
+            && self.until.is_none_or(|until| record.time < until)
+            && fits(&self.actor, &record.actor)
+            && fits(&self.verb, &record.verb)
+            && (fits(&self.object, &record.object) || fits(&self.object, &record.result))
+            && self
+                .outcome
+                .as_ref()
+                .is_none_or(|code| *code == record.outcome)
+            && self
+                .request
+                .as_ref()
+                .is_none_or(|id| *id == record.request_id)
+            && !(self.refused && record.outcome == "OK")
+    }
+}
+
+fn table(found: &[Listed]) -> String {
+    let headings = [
+        "NUMBER", "TIME", "ACTOR", "PROOF", "VERB", "OBJECT", "OUTCOME", "RULE", "ADDRESS",
+        "REQUEST",
+    ];
+    let mut table = Table::new(&headings, Paint::new(false));
+    for Listed { seq, record } in found {
+        let object = match (&*record.object, &*record.result) {
+            ("", result) => result.to_owned(),
+            (object, "") => object.to_owned(),
+            (object, result) if object == result => object.to_owned(),
+            (object, result) => format!("{object} -> {result}"),
+        };
+        let outcome = if record.reason.is_empty() {
+            record.outcome.clone()
+        } else {
+            format!("{} {}", record.outcome, record.reason)
+        };
+        let note = if record.note.is_empty() {
+            object
+        } else {
+            format!("{object}{}", record.note)
+        };
+        table.row(vec![
+            seq.to_string(),
+            record.time.to_string(),
+            record.actor.clone(),
+            record.proof.clone(),
+            record.verb.clone(),
+            note,
+            outcome,
+            record.rule.clone(),
+            record.address.clone(),
+            record.request_id.clone(),
+        ]);
+    }
+    table.text()
+}

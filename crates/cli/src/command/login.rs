@@ -1,0 +1,215 @@
+//! `stateway login`: signs in at the provider of a gateway, or takes a token or API key, and keeps the
+//! credential in a context.
+
+use std::io::{IsTerminal, Read};
+
+use clap::Args;
+use serde::Serialize;
+use stateway_identity::Secret;
+
+use super::whoami;
+use crate::arguments::{Globals, Output};
+use crate::context::{print, talk, to_json};
+use crate::contexts::{self, Grant, SavedContext, Store};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::sign_in::{Methods, Signed, Web, Who, discover, in_browser, on_device};
+use crate::target::Target;
+
+/// The longest token that is read from standard input.
+const LONGEST: u64 = 64 * 1024;
+
+/// Signs in.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  stateway login --server https://stateway.example.org
+  stateway login --server https://stateway.example.org --name prod --browser
+  stateway login --server https://stateway.example.org --with-token < key.txt
+
+The gateway says where to sign in. Default: the device flow if the provider has it, which works on machines without a browser; else the browser flow. A gateway without sign-in takes an API key or a token.
+
+Credentials are kept in the folder STATEWAY_HOME (default: ~/.config/stateway), readable by you only.")]
+pub struct Login {
+    /// Name of the context (default: the name of --context, or the host of the gateway)
+    #[arg(long, value_name = "NAME", value_parser = contexts::name)]
+    name: Option<String>,
+    /// Sign in with a code that you confirm in any browser
+    #[arg(long, group = "way")]
+    device: bool,
+    /// Sign in in a browser on this machine
+    #[arg(long, group = "way")]
+    browser: bool,
+    /// Read a token or an API key from standard input
+    #[arg(long, group = "way")]
+    with_token: bool,
+    /// Print the address of --browser and do not open it
+    #[arg(long, requires = "browser")]
+    no_open: bool,
+}
+
+/// What `-o json` prints.
+#[derive(Debug, Serialize)]
+struct Shown<'w> {
+    context: &'w str,
+    server: &'w str,
+    #[serde(flatten)]
+    who: Option<&'w Who>,
+}
+
+impl Login {
+    pub(super) async fn run(self, globals: &Globals) -> Outcome {
+        let store = Store::required()?;
+        let target = Target::without_credentials(globals)?;
+        let web = Web::new(&target, true)?;
+        let methods = methods(&web, &target).await?;
+        let name = match (&self.name, &target.context) {
+            (Some(name), _) | (None, Some(name)) => name.clone(),
+            (None, None) => name_of(&target.server)?,
+        };
+        let credential = if methods.authentication {
+            Some(self.credential(&target, &methods).await?)
+        } else {
+            None
+        };
+        let who = match &credential {
+            Some((token, _)) => Some(whoami::ask(&web, &target, Some(token.expose())).await?),
+            None => None,
+        };
+        match &credential {
+            Some((token, grant)) => store.keep(&name, token.expose(), grant.as_ref())?,
+            None => drop(store.forget(&name)?),
+        }
+        let saved = SavedContext {
+            server: target.server.clone(),
+            tls_ca: target
+                .tls_ca
+                .as_deref()
+                .map(std::path::absolute)
+                .transpose()?,
+            // A certificate would be a second proof beside the token.
+            tls_cert: None,
+            tls_key: None,
+        };
+        store.change(|contexts| {
+            contexts.contexts.insert(name.clone(), saved);
+            contexts.current = Some(name.clone());
+            Ok(())
+        })?;
+        let shown = Shown {
+            context: &name,
+            server: &target.server,
+            who: who.as_ref(),
+        };
+        match (globals.output, &who) {
+            (Output::Json, _) => print(&to_json(&shown)?)?,
+            (Output::Table, Some(who)) => print(&whoami::text(who))?,
+            (Output::Table, None) => {
+                talk("the gateway does not ask who calls; nothing to sign in to");
+            }
+        }
+        talk(&format!(
+            "context `{name}` ({}) is now the current one",
+            target.server
+        ));
+        Ok(Exit::Ok)
+    }
+
+    /// A token, by the way that was chosen or the best one that is offered.
+    async fn credential(
+        &self,
+        target: &Target,
+        methods: &Methods,
+    ) -> Result<(Secret, Option<Grant>), Failure> {
+        let offered = methods.oidc.as_ref().filter(|_| !self.with_token);
+        let Some(oidc) = offered else {
+            if self.device || self.browser {
+                let message = "the gateway offers no sign-in to the command line";
+                return Err(Failure::new(Exit::Unsupported, message).hint(
+                    "Use --with-token with an API key or a token, or configure \
+                     [authentication.sign_in.cli] of the gateway.",
+                ));
+            }
+            return Ok((typed(methods)?, None));
+        };
+        let web = Web::new(target, false)?;
+        let discovery = discover(&web, &oidc.issuer).await?;
+        let is_device =
+            self.device || (!self.browser && discovery.device_authorization_endpoint.is_some());
+        let Signed { token, grant } = if is_device {
+            on_device(&web, &discovery, oidc).await?
+        } else {
+            in_browser(&web, &discovery, oidc, !self.no_open).await?
+        };
+        Ok((token, Some(grant)))
+    }
+}
+
+async fn methods(web: &Web, target: &Target) -> Result<Methods, Failure> {
+    let address = format!("{}/sign-in/methods", target.server.trim_end_matches('/'));
+    let answer = web.get(&address, None).await?;
+    let parsed = serde_json::from_slice(&answer.body);
+    match parsed {
+        Ok(methods) if answer.status == 200 => Ok(methods),
+        _ => {
+            let message = format!("{} is not a gateway of this version", target.server);
+            Err(Failure::new(Exit::Unreachable, message).hint("Check the address."))
+        }
+    }
+}
+
+/// The token or API key on standard input.
+fn typed(methods: &Methods) -> Result<Secret, Failure> {
+    let wanted = match (methods.api_keys, methods.tokens) {
+        (true, false) => "an API key",
+        (false, true) => "a token",
+        _ => "a token or an API key",
+    };
+    let stdin = std::io::stdin();
+    let mut text = String::new();
+    if stdin.is_terminal() {
+        // The terminal shows what is typed; a pipe or a file does not.
+        talk(&format!("Type {wanted} and press Enter:"));
+        stdin.read_line(&mut text)?;
+    } else {
+        stdin.lock().take(LONGEST).read_to_string(&mut text)?;
+    }
+    let token = Secret::new(text.trim().to_owned());
+    if token.expose().is_empty() {
+        let message = format!("standard input has no token; the gateway asks for {wanted}");
+        return Err(Failure::usage(message));
+    }
+    Ok(token)
+}
+
+/// The host of an address as the name of a context.
+fn name_of(server: &str) -> Result<String, Failure> {
+    let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let name: String = authority
+        .chars()
+        .map(|sign| if sign == ':' { '-' } else { sign })
+        .filter(|sign| !matches!(sign, '[' | ']'))
+        .collect();
+    contexts::name(&name).map_err(|_| {
+        Failure::usage("the address does not make a name for the context").hint("Give --name NAME.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_has_the_name_of_its_host() {
+        for (server, expected) in [
+            ("https://gw.example.org", "gw.example.org"),
+            ("https://gw.example.org:8443/", "gw.example.org-8443"),
+            ("http://127.0.0.1:7380", "127.0.0.1-7380"),
+            ("http://[::1]:7380", "--1-7380"),
+        ] {
+            assert_eq!(name_of(server).unwrap(), expected);
+        }
+        assert!(name_of("https://").is_err());
+    }
+}

@@ -1,0 +1,294 @@
+//! `stateway login`, `logout`, `whoami` and `contexts`, against a small OpenID provider.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+
+use crate::binary::{Answer, Running, command, finish};
+use crate::provider::Provider;
+use crate::tls::{TLS, certificates, serve};
+
+/// A provider, a gateway that trusts it, and a home for contexts.
+struct Scene {
+    folder: tempfile::TempDir,
+    provider: Arc<Provider>,
+    runtime: Runtime,
+    _gateway: Running,
+    url: String,
+}
+
+const KEYS: &str = "[authentication.api_keys]\nfile = \"keys.json\"\n";
+
+fn create_key(folder: &Path) -> String {
+    let create = ["keys", "create", "--subject", "ci", "--file", "keys.json"];
+    let made = finish(command(folder).args(create), "").exits(0);
+    made.out.trim().to_owned()
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        certificates(folder.path());
+        let runtime = Runtime::new().unwrap();
+        let provider = runtime.block_on(Provider::start());
+        let config = format!(
+            "{TLS}[authentication.jwt]\nissuer = \"{}\"\naudience = [\"stateway-cli\"]\n\
+             [authentication.sign_in.cli]\nclient_id = \"stateway-cli\"\n",
+            provider.issuer()
+        );
+        let (gateway, url) = serve(folder.path(), &config);
+        Self {
+            folder,
+            provider,
+            runtime,
+            _gateway: gateway,
+            url,
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        at_home(self.folder.path(), arguments)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Answer {
+        finish(&mut self.command(arguments), "")
+    }
+
+    fn sign_in(&self) -> Answer {
+        let login = [
+            "login", "--server", &self.url, "--tls-ca", "ca.pem", "--name", "prod",
+        ];
+        self.run(&login).exits(0)
+    }
+
+    fn kept(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join("home/credentials").join(name)
+    }
+
+    fn token(&self) -> String {
+        std::fs::read_to_string(self.kept("prod.token")).unwrap()
+    }
+}
+
+fn at_home(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = command(folder);
+    command
+        .env("STATEWAY_HOME", folder.join("home"))
+        .args(arguments);
+    command
+}
+
+#[test]
+fn the_device_flow_signs_in_until_the_logout() {
+    let scene = Scene::new();
+    scene.provider.habits().pending = 2;
+    let answer = scene.sign_in();
+    assert!(answer.err.contains("ABCD-EFGH"), "{}", answer.err);
+    assert!(
+        answer
+            .err
+            .contains(&format!("{}/confirm", scene.provider.issuer()))
+    );
+    assert!(answer.out.contains("ada@example.org"), "{}", answer.out);
+    for name in ["prod.token", "prod.json"] {
+        let mode = std::fs::metadata(scene.kept(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let token = scene.token();
+    assert!(!format!("{answer:?}").contains(token.trim()));
+    // Commands use the context: address, authority and token.
+    let list = scene.run(&["providers", "list", "-o", "json"]).exits(0);
+    assert_eq!(list.json()["providers"][0]["name"], "providers/memory");
+    let who = scene.run(&["whoami", "-o", "json"]).exits(0).json();
+    assert_eq!(who["subject"], "ada@example.org");
+    assert_eq!(
+        (&who["context"], &who["method"]),
+        (&"prod".into(), &"jwt".into())
+    );
+    // The refresh token is given back, and nothing is left.
+    let out = scene.run(&["logout"]).exits(0);
+    assert!(out.err.contains("revoked"), "{}", out.err);
+    assert_eq!(scene.provider.habits().revoked, ["refresh-0"]);
+    assert!(!scene.kept("prod.token").exists() && !scene.kept("prod.json").exists());
+    let answer = scene.run(&["whoami"]).exits(4);
+    assert!(answer.err.contains("CREDENTIALS_MISSING"), "{}", answer.err);
+}
+
+#[test]
+fn the_browser_flow_comes_back_to_this_machine() {
+    let scene = Scene::new();
+    let arguments = [
+        "login",
+        "--server",
+        &scene.url,
+        "--tls-ca",
+        "ca.pem",
+        "--browser",
+        "--no-open",
+    ];
+    let login = Running::begin(&mut scene.command(&arguments));
+    let line = login.line("Sign in in a browser on this machine: ");
+    let address = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .unwrap()
+        .to_owned();
+    stateway_gateway::use_ring();
+    let text = scene.runtime.block_on(async {
+        let client = reqwest::Client::builder()
+            .tls_certs_only([])
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
+        let sent = client.get(&address).send().await.unwrap();
+        let back = sent.headers()["location"].to_str().unwrap().to_owned();
+        assert!(back.starts_with("http://127.0.0.1:"), "{back}");
+        // What another page sends to the port changes nothing.
+        let forged = back.replace("state=", "state=x");
+        let refused = client.get(&forged).send().await.unwrap();
+        assert_eq!(refused.status(), 404);
+        client
+            .get(&back)
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    });
+    assert!(text.contains("You are signed in"), "{text}");
+    login.line("is now the current one");
+    let who = scene.run(&["whoami"]).exits(0);
+    assert!(who.out.contains("ada@example.org"), "{}", who.out);
+}
+
+#[test]
+fn a_token_is_renewed_before_it_expires() {
+    let scene = Scene::new();
+    scene.provider.habits().lifetime = Some(30);
+    scene.sign_in();
+    let first = scene.token();
+    // A second passes: another token is another text.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    scene.run(&["providers", "list"]).exits(0);
+    let asked = scene
+        .provider
+        .habits()
+        .token_requests
+        .last()
+        .unwrap()
+        .clone();
+    assert_eq!(asked["grant_type"], "refresh_token");
+    assert_ne!(scene.token(), first);
+    let kept = std::fs::read_to_string(scene.kept("prod.json")).unwrap();
+    assert!(
+        kept.contains("refresh-1"),
+        "the new refresh token replaces the old one"
+    );
+    // A refresh token that is refused asks for a new sign-in.
+    std::fs::write(
+        scene.kept("prod.json"),
+        kept.replace("refresh-1", "refresh-9"),
+    )
+    .unwrap();
+    let answer = scene.run(&["providers", "list"]).exits(4);
+    assert!(answer.err.contains("invalid_grant"), "{}", answer.err);
+    assert!(answer.err.contains("stateway login"), "{}", answer.err);
+}
+
+#[test]
+fn a_gateway_without_sign_in_takes_a_key_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let key = create_key(folder.path());
+    let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let login = [
+        "login", "--server", &url, "--tls-ca", "ca.pem", "--name", "prod",
+    ];
+    let answer = finish(&mut at_home(folder.path(), &login), "stw_wrong_key\n").exits(4);
+    assert!(answer.err.contains("API_KEY_UNKNOWN"), "{}", answer.err);
+    assert!(!folder.path().join("home/credentials").exists());
+    finish(&mut at_home(folder.path(), &login), "").exits(2);
+    let answer = finish(&mut at_home(folder.path(), &login), &format!("{key}\n")).exits(0);
+    assert!(answer.out.contains("ci"), "{}", answer.out);
+    assert!(!format!("{answer:?}").contains(&key));
+    finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
+    let device = [&login[..], &["--device"]].concat();
+    finish(&mut at_home(folder.path(), &device), "").exits(5);
+    // A file that others can read is not used.
+    let file = folder.path().join("home/credentials/prod.token");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let answer = finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(4);
+    assert!(answer.err.contains("other users"), "{}", answer.err);
+    // A new sign-in replaces it.
+    finish(&mut at_home(folder.path(), &login), &key).exits(0);
+    finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
+}
+
+#[test]
+fn the_credentials_of_a_context_go_to_its_own_gateway_only() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let key = create_key(folder.path());
+    let (_one, first) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let (_two, second) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let run = |arguments: &[&str]| finish(&mut at_home(folder.path(), arguments), &key);
+    for (name, url) in [("one", &first), ("two", &second)] {
+        run(&[
+            "login",
+            "--server",
+            url,
+            "--tls-ca",
+            "ca.pem",
+            "--name",
+            name,
+            "--with-token",
+        ])
+        .exits(0);
+    }
+    let list = run(&["contexts", "list", "-o", "json"]).exits(0).json();
+    let names: Vec<_> = list["contexts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
+    assert_eq!(names, ["one", "two"]);
+    let server = |arguments: &[&str]| run(arguments).exits(0).json()["server"].clone();
+    assert_eq!(server(&["whoami", "-o", "json"]), second);
+    assert_eq!(server(&["whoami", "-o", "json", "--context", "one"]), first);
+    run(&["contexts", "use", "one"]).exits(0);
+    assert_eq!(server(&["whoami", "-o", "json"]), first);
+    // Another address gets no credential of the current context.
+    let other = ["whoami", "--server", &second, "--tls-ca", "ca.pem"];
+    let answer = run(&other).exits(4);
+    assert!(answer.err.contains("CREDENTIALS_MISSING"), "{}", answer.err);
+    run(&["whoami", "--server", &second, "--context", "one"]).exits(2);
+    run(&["whoami", "--context", "three"]).exits(3);
+    run(&["contexts", "use", "three"]).exits(3);
+    run(&["contexts", "delete", "one"]).exits(0);
+    assert!(!folder.path().join("home/credentials/one.token").exists());
+    let list = run(&["contexts", "list", "-o", "json"]).exits(0).json();
+    assert_eq!(list["contexts"].as_array().unwrap().len(), 1);
+    run(&["contexts", "delete", "one"]).exits(3);
+}
+
+#[test]
+fn a_gateway_that_asks_for_nothing_becomes_a_context_without_credentials() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_gateway, url) = serve(folder.path(), "");
+    let login = ["login", "--server", &url, "--name", "local"];
+    let answer = finish(&mut at_home(folder.path(), &login), "").exits(0);
+    assert!(
+        answer.err.contains("does not ask who calls"),
+        "{}",
+        answer.err
+    );
+    finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
+}

@@ -1,0 +1,149 @@
+//! No secret is printed: a text that stands for one is looked for in everything that the process says.
+
+use std::path::Path;
+
+use stateway_cli::config::{Overrides, load};
+
+use crate::binary::{Running, command, finish};
+use crate::tls::{TLS, ask, certificates};
+
+/// In every secret of the configuration below.
+const SENTINEL: &str = "5e17e15e17e1";
+
+/// A configuration with a secret at every place that can have one.
+fn configure(folder: &Path) -> String {
+    let secret = format!("{SENTINEL}-of-enough-bytes");
+    for file in [
+        "chain.key",
+        "webhook.secret",
+        "temporal.key",
+        "restate.token",
+    ] {
+        std::fs::write(folder.join(file), &secret).unwrap();
+    }
+    let token_key = SENTINEL.repeat(6)[..64].to_owned();
+    let config = format!(
+        "[server]\ntoken_key = \"{token_key}\"\n{TLS}\
+         [authentication.api_keys]\nfile = \"keys.json\"\n\
+         [audit]\nfile = \"audit.jsonl\"\nkey_file = \"chain.key\"\n\
+         [audit.webhook]\nurl = \"https://ada:{SENTINEL}@127.0.0.1:9/in?key={SENTINEL}\"\n\
+         secret_file = \"webhook.secret\"\n\
+         [providers.memory]\nkind = \"memory\"\n"
+    );
+    std::fs::write(folder.join("stateway.toml"), &config).unwrap();
+    config
+}
+
+#[track_caller]
+fn has_no_secret(text: &str) {
+    assert!(!text.contains(SENTINEL), "{text}");
+}
+
+#[test]
+fn a_configuration_is_checked_and_debugged_without_its_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    std::fs::write(
+        folder.path().join("keys.json"),
+        "{\"version\":1,\"keys\":[]}",
+    )
+    .unwrap();
+    let config = configure(folder.path());
+    for arguments in [&["config", "check"][..], &["config", "check", "-o", "json"]] {
+        let answer = finish(command(folder.path()).args(arguments), "").exits(0);
+        has_no_secret(&answer.out);
+        has_no_secret(&answer.err);
+    }
+    let overrides = Overrides {
+        config: Some(folder.path().join("stateway.toml")),
+        ..Overrides::default()
+    };
+    let loaded = load(&overrides).unwrap();
+    has_no_secret(&format!("{loaded:?} {loaded:#?}"));
+    // Mistakes beside a secret, and in one.
+    for (wrong, right) in [
+        ("token_key = \"x", "token_key = \""),
+        ("key_files = ", "key_file = "),
+        ("secret_files = ", "secret_file = "),
+        ("url = 7 # ", "url = "),
+    ] {
+        let broken = config.replace(right, wrong);
+        assert_ne!(broken, config);
+        std::fs::write(folder.path().join("stateway.toml"), broken).unwrap();
+        let answer = finish(command(folder.path()).args(["config", "check"]), "").exits(2);
+        has_no_secret(&answer.out);
+        has_no_secret(&answer.err);
+    }
+}
+
+/// The error of the standard library about a variable that is not UTF-8 quotes its value.
+#[test]
+fn a_secret_in_a_variable_that_cannot_be_used_is_not_quoted() {
+    use std::os::unix::ffi::OsStringExt;
+    let folder = tempfile::tempdir().unwrap();
+    let broken = [SENTINEL.as_bytes(), &[0xff]].concat();
+    for provider in [
+        "kind = \"restate\"\nadmin = { url = \"http://127.0.0.1:1\", bearer_env = \"BROKEN\" }\n\
+         ingress = { url = \"http://127.0.0.1:1\" }\n",
+        "kind = \"temporal\"\naddress = \"http://127.0.0.1:1\"\napi_key_env = \"BROKEN\"\n",
+        "kind = \"builtin\"\n[[providers.p.webhooks]]\nname = \"w\"\nurl = \"http://127.0.0.1:1\"\n\
+         secret_env = \"BROKEN\"\n",
+    ] {
+        let config = format!("[providers.p]\n{provider}");
+        std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
+        let mut check = command(folder.path());
+        check.args(["config", "check"]);
+        check.env("BROKEN", std::ffi::OsString::from_vec(broken.clone()));
+        let answer = finish(&mut check, "").exits(2);
+        assert!(answer.err.contains("BROKEN"), "{}", answer.err);
+        has_no_secret(&answer.err);
+    }
+}
+
+#[test]
+fn a_gateway_says_no_secret_in_its_log_its_metrics_its_errors_and_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    std::fs::write(
+        folder.path().join("keys.json"),
+        "{\"version\":1,\"keys\":[]}",
+    )
+    .unwrap();
+    configure(folder.path());
+    let create = ["keys", "create", "--subject", "ci", "--expires", "1h"];
+    let key = finish(command(folder.path()).args(create), "").exits(0).out;
+    let key = key.trim().to_owned();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--log", "trace"];
+    let gateway = Running::begin(command(folder.path()).args(serve));
+    let line = gateway.line("stateway is listening on ");
+    let url = line.split(' ').find(|word| word.contains("://")).unwrap();
+    let call = |token: &str| {
+        std::fs::write(folder.path().join("token"), token).unwrap();
+        let signal = ["signal", "providers/memory/executions/x", "go"];
+        let security = ["--tls-ca", "ca.pem", "--token-file", "token"];
+        ask(folder.path(), url, &[&signal[..], &security].concat())
+    };
+    // A key that is none, a token that is none, and a key that is one.
+    let jwt = format!("e30.{SENTINEL}.{SENTINEL}");
+    let forged = format!("stw_{SENTINEL}_{SENTINEL}");
+    for token in [&*jwt, &forged] {
+        let answer = call(token).exits(4);
+        has_no_secret(&answer.err);
+    }
+    let answer = call(&key).exits(3);
+    assert!(!answer.err.contains(&key));
+    let said = gateway.said().join("\n");
+    has_no_secret(&said);
+    assert!(
+        said.contains("API_KEY_UNKNOWN") && !said.contains(&key),
+        "{said}"
+    );
+    let records = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+    has_no_secret(&records);
+    assert!(
+        records.lines().count() >= 4 && !records.contains(&key),
+        "{records}"
+    );
+    let verified = finish(command(folder.path()).args(["audit", "verify"]), "").exits(0);
+    has_no_secret(&verified.out);
+}

@@ -1,0 +1,129 @@
+//! Reads a log from its oldest file to its newest, for commands that need no gateway.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use stateway_audit::{ChainKey, Head, Report, Verifier, file};
+
+use super::files::{read_line, rotated};
+
+/// How often a log is read again that a gateway rotates at the same time.
+const TRIES: usize = 3;
+
+/// The files of a log. A gateway may write them at the same time.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    path: PathBuf,
+    key: ChainKey,
+}
+
+impl AuditLog {
+    /// The log of this file, with the key of its chain.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, key: ChainKey) -> Self {
+        Self {
+            path: path.into(),
+            key,
+        }
+    }
+
+    /// Checks every record, and the anchor beside the log. `anchors` are further heads that the log must
+    /// contain.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn verify(&self, anchors: Vec<Head>) -> io::Result<Report> {
+        for _ in 0..TRIES {
+            let before = self.anchor();
+            let report = self.verified(anchors.clone())?;
+            // A gateway that rotates meanwhile removes the oldest file.
+            let first = |head: &Result<Head, String>| head.as_ref().ok().map(|head| head.first);
+            if report.is_intact() || first(&before) == first(&self.anchor()) {
+                return Ok(report);
+            }
+        }
+        self.verified(anchors)
+    }
+
+    fn anchor(&self) -> Result<Head, String> {
+        let text = std::fs::read_to_string(file::head(&self.path));
+        let text = text.map_err(|error| format!("the anchor cannot be read: {error}"))?;
+        Head::parse(&self.key, &text).map_err(|error| error.to_string())
+    }
+
+    fn verified(&self, mut anchors: Vec<Head>) -> io::Result<Report> {
+        // The anchor first: a gateway that writes now only adds records after it.
+        let missing = match self.anchor() {
+            Ok(head) => {
+                anchors.push(head);
+                None
+            }
+            Err(why) => Some(why),
+        };
+        let mut verifier = Verifier::new(self.key.clone(), anchors);
+        if let Some(why) = missing {
+            verifier.no_anchor(&why);
+        }
+        self.each(|line| {
+            if line.is_whole {
+                verifier.line(line.file, line.number, line.text);
+            } else {
+                verifier.torn();
+            }
+        })?;
+        Ok(verifier.finish())
+    }
+
+    /// Reads every line.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn each(&self, mut read: impl FnMut(AuditLine<'_>)) -> io::Result<()> {
+        // The file that is written is opened first, so that a rotation in between hides nothing.
+        let active = File::open(&self.path)?;
+        let inode = active.metadata()?.ino();
+        for number in rotated(&self.path)? {
+            let path = file::rotated(&self.path, number);
+            let file = File::open(&path)?;
+            // It was rotated since it was opened: it comes last.
+            if file.metadata()?.ino() != inode {
+                each_line(&path, file, &mut read)?;
+            }
+        }
+        each_line(&self.path, active, &mut read)
+    }
+}
+
+/// One line of a log.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditLine<'l> {
+    /// The name of its file.
+    pub file: &'l str,
+    /// Its number in the file.
+    pub number: usize,
+    /// The line without its end.
+    pub text: &'l [u8],
+    /// False for half of a line at the end of a file.
+    pub is_whole: bool,
+}
+
+fn each_line(path: &Path, file: File, read: &mut impl FnMut(AuditLine<'_>)) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut lines = BufReader::with_capacity(1 << 16, file);
+    let mut line = Vec::new();
+    for number in 1.. {
+        if read_line(&mut lines, &mut line)? == 0 {
+            break;
+        }
+        let whole = line.strip_suffix(b"\n");
+        read(AuditLine {
+            file: &name,
+            number,
+            text: whole.unwrap_or(&line),
+            is_whole: whole.is_some(),
+        });
+    }
+    Ok(())
+}

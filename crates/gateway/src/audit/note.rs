@@ -1,0 +1,78 @@
+//! What the inside of a call knows about it and its record needs: filled by the shell and by access rules,
+//! read when the call has ended.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::Extensions;
+use stateway_access::Decision;
+use stateway_proto::v1;
+
+use crate::service::workers::Session;
+
+/// What is known about a call. It is in the extensions of the request.
+#[derive(Debug, Default)]
+pub(crate) struct Note(Mutex<Known>);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    pub(super) actor: Option<Arc<str>>,
+    pub(super) roles: Option<Arc<[Arc<str>]>>,
+    pub(super) request_id: String,
+    pub(super) object: String,
+    pub(super) result: String,
+    pub(super) permission: &'static str,
+    pub(super) rule: Option<Arc<str>>,
+    /// An access rule, or the absence of one, hides or refuses the object, whatever the code says.
+    pub(super) is_refused: bool,
+}
+
+impl Note {
+    /// The note of a request, if its call is recorded.
+    pub(crate) fn of(extensions: &Extensions) -> Option<Arc<Self>> {
+        extensions.get().cloned()
+    }
+
+    /// The correlation id of the call, and what it is about.
+    pub(crate) fn asked(&self, request_id: &str, object: &str) {
+        let mut known = self.lock();
+        request_id.clone_into(&mut known.request_id);
+        object.clone_into(&mut known.object);
+    }
+
+    /// Who asks.
+    pub(crate) fn named(&self, actor: &Arc<str>, roles: &Arc<[Arc<str>]>) {
+        let mut known = self.lock();
+        known.actor = Some(actor.clone());
+        known.roles = Some(roles.clone());
+    }
+
+    /// How the access rules decided.
+    pub(crate) fn decided(&self, decision: &Decision) {
+        let mut known = self.lock();
+        known.permission = decision.permission.as_str();
+        known.rule.clone_from(&decision.rule);
+        known.is_refused |= !decision.allowed;
+    }
+
+    /// What the call has made or changed, where the answer names it.
+    pub(crate) fn answered<R: Any>(&self, answer: &R) {
+        let answer: &dyn Any = answer;
+        let named = |name: &str| name.clone_into(&mut self.lock().result);
+        if let Some(execution) = answer.downcast_ref::<Box<v1::Execution>>() {
+            named(&execution.name);
+        } else if let Some(definition) = answer.downcast_ref::<Box<v1::Definition>>() {
+            named(&definition.name);
+        } else if let Some(session) = answer.downcast_ref::<Session>() {
+            named(&session.name());
+        }
+    }
+
+    pub(super) fn known(&self) -> Known {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

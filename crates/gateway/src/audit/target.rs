@@ -1,0 +1,181 @@
+//! What each method of the API is about, and whether it changes anything.
+//!
+//! A method whose request has no line here does not compile, and a method that is in neither list of the
+//! test below fails it. So no method can be forgotten.
+
+use stateway_proto::v1;
+use tonic::Streaming;
+
+/// A request that names what it is about.
+pub(crate) trait Target {
+    /// The name of the resource, as the caller wrote it; empty if the request names none.
+    fn target(&self) -> &str;
+}
+
+macro_rules! targets {
+    ($( $request:ident => $field:ident, )+) => {
+        $( impl Target for v1::$request {
+            fn target(&self) -> &str {
+                &self.$field
+            }
+        } )+
+    };
+}
+
+targets! {
+    GetApprovalRequest => name,
+    DecideApprovalRequest => name,
+    GetEscalationRequest => name,
+    ResolveEscalationRequest => name,
+    GetDefinitionRequest => name,
+    DeleteDefinitionRequest => name,
+    GetExecutionRequest => name,
+    WaitExecutionRequest => name,
+    GetStepRequest => name,
+    ReadPayloadRequest => name,
+    ExplainExecutionRequest => name,
+    SignalExecutionRequest => name,
+    CancelExecutionRequest => name,
+    PauseExecutionRequest => name,
+    ResumeExecutionRequest => name,
+    RetryNowRequest => name,
+    RetryFromRequest => name,
+    AdoptDefinitionRequest => name,
+    ProjectExecutionRequest => name,
+    PurgeExecutionRequest => name,
+    GetProviderRequest => name,
+    VerifyExecutionRequest => name,
+    RecoverExecutionRequest => name,
+    ReplayExecutionRequest => name,
+    ExportHistoryRequest => name,
+    DisableTriggerRequest => name,
+    EnableTriggerRequest => name,
+    GetQueueRequest => name,
+    PurgeExecutionsRequest => parent,
+    ListApprovalsRequest => parent,
+    WatchApprovalsRequest => parent,
+    ListEscalationsRequest => parent,
+    ListDefinitionsRequest => parent,
+    ListExecutionsRequest => parent,
+    CountExecutionsRequest => parent,
+    WatchExecutionsRequest => parent,
+    ListEventsRequest => parent,
+    VerifyExecutionsRequest => parent,
+    ListBranchesRequest => parent,
+    ListWorkersRequest => parent,
+    StartExecutionRequest => definition,
+    BackupStoreRequest => provider,
+    PublishEventRequest => event,
+}
+
+impl Target for v1::ApplyDefinitionRequest {
+    fn target(&self) -> &str {
+        if self.definition_id.is_empty() {
+            &self.source_name
+        } else {
+            &self.definition_id
+        }
+    }
+}
+
+impl Target for v1::ValidateDefinitionRequest {
+    fn target(&self) -> &str {
+        &self.source_name
+    }
+}
+
+impl Target for v1::ListProvidersRequest {
+    fn target(&self) -> &str {
+        ""
+    }
+}
+
+/// The offer of a worker comes later. The answer names the worker.
+impl Target for Streaming<v1::StreamTasksRequest> {
+    fn target(&self) -> &str {
+        ""
+    }
+}
+
+#[cfg(test)]
+impl Target for () {
+    fn target(&self) -> &str {
+        ""
+    }
+}
+
+/// How the names of methods begin that change nothing.
+const READS: &[&str] = &[
+    "Count", "Explain", "Export", "Get", "List", "Project", "Read", "Replay", "Validate", "Verify",
+    "Wait", "Watch",
+];
+
+/// Whether a method changes anything. One that is not known to change nothing does.
+pub(super) fn is_mutation(method: &str) -> bool {
+    !READS.iter().any(|read| method.starts_with(read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::API;
+
+    #[test]
+    fn every_method_is_known_as_a_mutation_or_as_a_read() {
+        let mutations = [
+            "AdoptDefinition",
+            "ApplyDefinition",
+            "BackupStore",
+            "CancelExecution",
+            "DecideApproval",
+            "DeleteDefinition",
+            "DisableTrigger",
+            "EnableTrigger",
+            "PauseExecution",
+            "PublishEvent",
+            "PurgeExecution",
+            "PurgeExecutions",
+            "RecoverExecution",
+            "ResolveEscalation",
+            "ResumeExecution",
+            "RetryFrom",
+            "RetryNow",
+            "SignalExecution",
+            "StartExecution",
+            "StreamTasks",
+        ];
+        let reads = [
+            "CountExecutions",
+            "ExplainExecution",
+            "ExportHistory",
+            "GetApproval",
+            "GetDefinition",
+            "GetEscalation",
+            "GetExecution",
+            "GetProvider",
+            "GetQueue",
+            "GetStep",
+            "ListApprovals",
+            "ListBranches",
+            "ListDefinitions",
+            "ListEscalations",
+            "ListEvents",
+            "ListExecutions",
+            "ListProviders",
+            "ListWorkers",
+            "ProjectExecution",
+            "ReadPayload",
+            "ReplayExecution",
+            "ValidateDefinition",
+            "VerifyExecution",
+            "VerifyExecutions",
+            "WaitExecution",
+            "WatchApprovals",
+            "WatchExecutions",
+        ];
+        for method in API.methods() {
+            assert_eq!(is_mutation(method), mutations.contains(&method), "{method}");
+            assert_eq!(!is_mutation(method), reads.contains(&method), "{method}");
+        }
+    }
+}

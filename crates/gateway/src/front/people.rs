@@ -1,0 +1,195 @@
+//! People in browsers: the answers of the sign-in, `/whoami`, and streams that end with their session.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Bytes, HttpBody};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use futures::future::BoxFuture;
+use hyper::body::{Frame, SizeHint};
+use serde_json::json;
+use stateway_identity::Identity;
+use stateway_identity::sign_in::SignInPage;
+use tonic::body::Body;
+
+use super::describe::DescribedBody;
+use crate::authentication::{SessionError, Unauthenticated};
+
+/// How the command line can sign in.
+pub(super) const METHODS: &str = "/sign-in/methods";
+/// Who sends the request.
+pub(super) const WHO: &str = "/whoami";
+
+/// Without a method of authentication nobody signs in.
+pub(super) const NO_METHODS: &str =
+    r#"{"authentication":false,"oidc":null,"api_keys":false,"tokens":false}"#;
+
+/// Without a method of authentication nobody is anyone.
+pub(super) const ANONYMOUS: &str =
+    r#"{"subject":"anonymous","roles":[],"tenant":null,"method":"none"}"#;
+
+/// Whether a browser loads a page with this request, and shows the answer to a person.
+pub(super) fn is_page_load(headers: &HeaderMap) -> bool {
+    let mode = headers.get(HeaderName::from_static("sec-fetch-mode"));
+    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accepts_html = accepts.is_some_and(|accept| accept.contains("text/html"));
+    match mode {
+        Some(mode) => mode == "navigate",
+        None => accepts_html,
+    }
+}
+
+/// Whether a browser sends a request, by itself or for a page.
+pub(super) fn is_browser(headers: &HeaderMap) -> bool {
+    headers.contains_key(HeaderName::from_static("sec-fetch-mode"))
+}
+
+/// Whether a page follows what happens. That alone does not keep a session alive.
+pub(super) fn is_live_stream(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(ACCEPT);
+    accepts.is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// A file of the dashboard that every visitor may have: style, script and icon.
+pub(super) fn is_asset(path: &str) -> bool {
+    path.starts_with("/assets/")
+}
+
+/// The request for the page of the sign-in, as the dashboard gets it.
+pub(super) fn page_request(page: SignInPage) -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = Uri::from_static("/sign-in");
+    request.extensions_mut().insert(page);
+    request
+}
+
+/// Sends a browser to another address.
+pub(super) fn redirect(to: &str, cookies: Vec<HeaderValue>) -> Response<DescribedBody> {
+    let mut response = Response::new(DescribedBody::new(Body::empty()));
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    let headers = response.headers_mut();
+    if let Ok(to) = HeaderValue::from_str(to) {
+        headers.insert(LOCATION, to);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // The code of a sign-in is in the address.
+    let referrer = HeaderName::from_static("referrer-policy");
+    headers.insert(referrer, HeaderValue::from_static("no-referrer"));
+    for cookie in cookies {
+        headers.append(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// JSON for programs.
+pub(super) fn json_response(text: &str) -> Response<DescribedBody> {
+    let body = Body::new(axum::body::Body::from(format!("{text}\n")));
+    let mut response = Response::new(DescribedBody::new(body));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Who somebody is.
+pub(super) fn described_identity(identity: &Identity) -> String {
+    let who = json!({
+        "subject": &*identity.subject,
+        "roles": identity.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
+        "tenant": identity.tenant.as_deref(),
+        "method": identity.method.as_str(),
+    });
+    who.to_string()
+}
+
+/// Ends a response when the session of its request ends.
+pub(super) fn until_session_ends(
+    response: Response<DescribedBody>,
+    ended: impl Future<Output = ()> + Send + 'static,
+    is_page: bool,
+) -> Response<DescribedBody> {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    response.map(|body| {
+        DescribedBody::new(Body::new(SessionBody {
+            body,
+            ended: Some(Box::pin(ended)),
+            is_page,
+        }))
+    })
+}
+
+/// A body that ends with a session.
+struct SessionBody {
+    body: DescribedBody,
+    /// None after the end.
+    ended: Option<BoxFuture<'static, ()>>,
+    /// A page asks again by itself, and is told then. A call fails.
+    is_page: bool,
+}
+
+impl HttpBody for SessionBody {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let Some(ended) = &mut self.ended else {
+            return Poll::Ready(None);
+        };
+        if ended.as_mut().poll(context).is_ready() {
+            self.ended = None;
+            if self.is_page {
+                return Poll::Ready(None);
+            }
+            let refused = Unauthenticated::Session(SessionError::Ended);
+            return Poll::Ready(Some(Err(refused.status())));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended.is_none() || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let lines = lines.iter();
+        HeaderMap::from_iter(lines.map(|(name, value)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        }))
+    }
+
+    #[test]
+    fn only_what_a_person_sees_leads_to_the_sign_in() {
+        let html = ("accept", "text/html,application/xhtml+xml");
+        assert!(is_page_load(&headers(&[html])));
+        assert!(is_page_load(&headers(&[("sec-fetch-mode", "navigate")])));
+        for other in [
+            headers(&[]),
+            headers(&[("accept", "*/*")]),
+            headers(&[html, ("sec-fetch-mode", "cors")]),
+            headers(&[("accept", "text/event-stream"), ("sec-fetch-mode", "cors")]),
+        ] {
+            assert!(!is_page_load(&other), "{other:?}");
+        }
+        assert!(is_live_stream(&headers(&[("accept", "text/event-stream")])));
+        assert!(!is_live_stream(&headers(&[html])));
+    }
+}

@@ -1,0 +1,109 @@
+//! Records of callers that prove who they are, and of those that do not.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use stateway_audit::{ChainKey, Record, parse};
+use stateway_client::{Cancel, Security};
+use stateway_gateway::{AuditLog, AuditSettings};
+use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
+
+use crate::support::{Authority, Folder, Running, connect, get, settings};
+
+fn records(folder: &Folder) -> Vec<Record> {
+    let log = AuditLog::new(folder.path("audit.jsonl"), ChainKey::default());
+    assert!(log.verify(Vec::new()).unwrap().is_intact());
+    let mut found = Vec::new();
+    log.each(|line| {
+        found.push(parse(&ChainKey::default(), line.text).unwrap().record);
+    })
+    .unwrap();
+    found
+}
+
+#[tokio::test]
+async fn mutations_and_refusals_are_recorded_with_their_proof_and_without_secrets() {
+    let (folder, mut file) = (Folder::new(), KeyFile::default());
+    let new = NewKey {
+        subject: "ci".into(),
+        roles: vec!["operator".into()],
+        tenant: Some("acme".into()),
+        expires: Some(Timestamp::now() + Duration::from_secs(3600)),
+    };
+    let (_, key) = file
+        .create(new, &[7; RANDOM_BYTES], Timestamp::now())
+        .unwrap();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    settings.authentication.api_keys = Some(folder.write("keys.json", &file.to_json()));
+    settings.audit = Some(AuditSettings::new(folder.path("audit.jsonl")));
+    let running = Running::new(settings).await;
+    let trusting = Security::default().ca(folder.path("ca.pem"));
+    let name = "providers/who/executions/me";
+
+    let security = trusting.clone().token(key.expose()).unwrap();
+    running
+        .client(&security)
+        .cancel(Cancel::new(name))
+        .await
+        .unwrap_err();
+    let forged = format!("{}sentinel", key.expose());
+    let security = trusting.clone().token(&forged).unwrap();
+    running.who(&security).await.unwrap_err();
+    let mut stream = connect(running.address, &folder.path("ca.pem")).await;
+    let page = get(&mut stream, "/executions", "").await.unwrap();
+    assert!(page.starts_with("HTTP/1.1 401"), "{page}");
+    let foreign = "origin: https://evil.example\r\nsec-fetch-site: cross-site\r\n";
+    let mut stream = connect(running.address, &folder.path("ca.pem")).await;
+    let page = get(&mut stream, "/metrics", foreign).await.unwrap();
+    assert!(page.starts_with("HTTP/1.1 403"), "{page}");
+
+    let records = records(&folder);
+    let [_, cancel, get, page, site] = &records[..] else {
+        panic!("{records:#?}");
+    };
+    assert_eq!((&*cancel.verb, &*cancel.object), ("CancelExecution", name));
+    assert_eq!((&*cancel.actor, &*cancel.proof), ("ci", "api-key"));
+    assert_eq!(
+        (&*cancel.tenant, &cancel.roles[..]),
+        ("acme", &["operator".to_owned()][..])
+    );
+    assert!(!cancel.request_id.is_empty() && cancel.address.starts_with("127.0.0.1:"));
+    assert_eq!(
+        (&*get.verb, &*get.outcome),
+        ("GetExecution", "UNAUTHENTICATED")
+    );
+    assert_eq!((&*get.reason, &*get.actor), ("API_KEY_UNKNOWN", ""));
+    assert_eq!((&*page.verb, &*page.object), ("page", "/executions"));
+    assert_eq!(page.reason, "CREDENTIALS_MISSING");
+    assert_eq!(
+        (&*site.outcome, &*site.reason),
+        ("PERMISSION_DENIED", "OTHER_SITE")
+    );
+    let text = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
+    assert!(!text.contains(key.expose()) && !text.contains("sentinel"));
+}
+
+#[tokio::test]
+async fn a_flood_of_refusals_takes_bounded_space_and_is_counted() {
+    let folder = Folder::new();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    settings.authentication.api_keys =
+        Some(folder.write("keys.json", &KeyFile::default().to_json()));
+    let mut audit = AuditSettings::new(folder.path("audit.jsonl"));
+    audit.max_refusals = 3;
+    settings.audit = Some(audit);
+    let running = Running::new(settings).await;
+    let client = running.client(&Security::default().ca(folder.path("ca.pem")));
+    for _ in 0..60 {
+        crate::support::who(&client).await.unwrap_err();
+    }
+    running.stopped().await;
+    let records = records(&folder);
+    let counted: u64 = records.iter().map(|record| record.count).sum();
+    let single = records
+        .iter()
+        .filter(|record| record.verb == "GetExecution")
+        .count();
+    assert_eq!(single as u64 + counted, 60);
+    assert!(single <= 45, "{single}");
+}

@@ -1,0 +1,123 @@
+{{- define "stateway.name" -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "stateway.selector" -}}
+app.kubernetes.io/name: stateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "stateway.labels" -}}
+{{ include "stateway.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "stateway.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "stateway.name" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end -}}
+
+{{/* A list of texts in TOML, whose basic strings are those of JSON. */}}
+{{- define "stateway.texts" -}}
+[{{ range $i, $text := . }}{{ if $i }}, {{ end }}{{ $text | toJson }}{{ end }}]
+{{- end -}}
+
+{{/* Combinations that the gateway would refuse at its start, or that would lose data. */}}
+{{- define "stateway.check" -}}
+{{- $v := .Values -}}
+{{- if and $v.builtin.enabled (gt (int $v.replicas) 1) -}}
+{{- fail "replicas must be 1 with builtin.enabled: the store of the built-in engine is one file that one process can use. Set builtin.enabled to false to run several gateways in front of other engines." -}}
+{{- end -}}
+{{- if and (not $v.builtin.enabled) (not (contains "[providers." $v.config)) -}}
+{{- fail "config must have at least one [providers.ID] without builtin.enabled; docs/stateway.example.toml shows them." -}}
+{{- end -}}
+{{- if not $v.tls.secretName -}}
+{{- fail "tls.secretName must name a secret of type kubernetes.io/tls: without TLS the gateway listens on loopback only." -}}
+{{- end -}}
+{{- $a := $v.authentication -}}
+{{- if not (or $a.certificates.enabled $a.jwt.issuer $a.apiKeys.secretName $a.proxy.subjects) -}}
+{{- fail "authentication must have at least one method (certificates.enabled, jwt.issuer, apiKeys.secretName or proxy.subjects): without one the gateway listens on loopback only." -}}
+{{- end -}}
+{{- if and (or $a.certificates.enabled $a.proxy.subjects) (not $v.tls.clientCaSecretName) -}}
+{{- fail "tls.clientCaSecretName must name the authorities of client certificates for authentication.certificates and authentication.proxy." -}}
+{{- end -}}
+{{- if and $a.jwt.issuer (not (and $a.jwt.audience $a.jwt.jwksUrl)) -}}
+{{- fail "authentication.jwt needs audience and jwksUrl." -}}
+{{- end -}}
+{{- if and (gt (int $v.replicas) 1) (not $v.tokenKey.secretName) -}}
+{{- fail "tokenKey.secretName must name a secret if replicas is greater than 1: a page token of one replica would be invalid on the others." -}}
+{{- end -}}
+{{- end -}}
+
+{{/* stateway.toml */}}
+{{- define "stateway.toml" -}}
+{{- $v := .Values -}}
+[server]
+listen = "{{ $v.server.address }}:7380"
+monitoring_listen = "{{ $v.server.address }}:{{ $v.monitoring.port }}"
+{{- if $v.tokenKey.secretName }}
+token_key_file = "/etc/stateway/token/token.key"
+{{- end }}
+{{- with $v.server.config }}
+{{ . | trim }}
+{{- end }}
+
+[server.tls]
+cert = "/etc/stateway/tls/tls.crt"
+key = "/etc/stateway/tls/tls.key"
+{{- if $v.tls.clientCaSecretName }}
+client_ca = "/etc/stateway/client-ca/ca.crt"
+{{- end }}
+{{- with $v.authentication }}
+{{- if .certificates.enabled }}
+
+[authentication.certificates]
+{{- range .certificates.grants }}
+[[authentication.certificates.grants]]
+subject = {{ .subject | toJson }}
+roles = {{ include "stateway.texts" (.roles | default list) }}
+{{- with .tenant }}
+tenant = {{ . | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if .jwt.issuer }}
+
+[authentication.jwt]
+issuer = {{ .jwt.issuer | toJson }}
+audience = {{ include "stateway.texts" .jwt.audience }}
+jwks_url = {{ .jwt.jwksUrl | toJson }}
+roles_claim = {{ .jwt.rolesClaim | toJson }}
+tenant_claim = {{ .jwt.tenantClaim | toJson }}
+{{- end }}
+{{- if .apiKeys.secretName }}
+
+[authentication.api_keys]
+file = "/etc/stateway/api-keys/keys.json"
+{{- end }}
+{{- if .proxy.subjects }}
+
+[authentication.proxy]
+subjects = {{ include "stateway.texts" .proxy.subjects }}
+{{- end }}
+{{- end }}
+{{- if $v.builtin.enabled }}
+
+[providers.builtin]
+kind = "builtin"
+path = "/var/lib/stateway/stateway.db"
+backups = "/var/lib/stateway/backups"
+{{- with $v.builtin.config }}
+{{ . | trim }}
+{{- end }}
+{{- end }}
+{{- with $v.config }}
+
+{{ . | trim }}
+{{- end }}
+{{ end -}}

@@ -1,0 +1,224 @@
+"""The Helm chart: rendered by helm, validated against the schemas of Kubernetes, and its configuration by the real
+binary."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import kubernetes_validate
+import pytest
+import yaml
+from conftest import CHART, DEPLOY, program, run
+
+EXAMPLES = sorted((DEPLOY / "examples").glob("*.yaml"))
+# The oldest version that the chart supports, and a recent one.
+VERSIONS = ["1.30", "1.34"]
+# The least that can be installed.
+LEAST = ["--set", "tls.secretName=t", "--set", "authentication.apiKeys.secretName=k"]
+# Kinds of the Prometheus operator, which Kubernetes has no schemas of.
+OPERATOR = "monitoring.coreos.com/v1"
+
+
+def template(*arguments: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    return run(program("helm"), "template", "gate", CHART, "--namespace", "flows", *arguments, check=False)
+
+
+def rendered(*arguments: str | pathlib.Path) -> dict[tuple[str, str], dict]:
+    """The objects by kind and name."""
+    done = template(*arguments)
+    assert done.returncode == 0, done.stderr
+    objects = [it for it in yaml.safe_load_all(done.stdout) if it]
+    found = {(it["kind"], it["metadata"]["name"]): it for it in objects}
+    assert len(found) == len(objects), "two objects have one name"
+    return found
+
+
+def refused(*arguments: str) -> str:
+    done = template(*arguments)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
+
+
+def pod(objects: dict) -> dict:
+    return workload(objects)["spec"]["template"]["spec"]
+
+
+def workload(objects: dict) -> dict:
+    found = [it for it in objects.values() if it["kind"] in ("Deployment", "StatefulSet")]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_lint_finds_nothing(values: pathlib.Path) -> None:
+    done = run(program("helm"), "lint", "--strict", CHART, "--values", values)
+    assert "0 chart(s) failed" in done.stdout
+    assert "WARNING" not in done.stdout and "ERROR" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_every_object_fits_the_schema_of_kubernetes(values: pathlib.Path, version: str) -> None:
+    objects = rendered("--values", values, "--kube-version", version)
+    checked = 0
+    for one in objects.values():
+        if one["apiVersion"] != OPERATOR:
+            kubernetes_validate.validate(one, version, strict=True)
+            checked += 1
+        assert one["metadata"]["namespace"] == "flows", one["metadata"]
+    assert checked >= 6
+    with pytest.raises(kubernetes_validate.ValidationError):
+        broken = dict(workload(objects), spec={"replicas": "many"})
+        kubernetes_validate.validate(broken, version, strict=True)
+
+
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_the_gateway_accepts_the_configuration_of_the_chart(
+    values: pathlib.Path, binary: pathlib.Path, certificates: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    objects = rendered("--values", values)
+    text = objects["ConfigMap", "gate"]["data"]["stateway.toml"]
+    mounts = {it["mountPath"] for it in pod(objects)["containers"][0]["volumeMounts"]}
+    # Every file of the configuration is below a mount of the pod.
+    files = re.findall(r'"(/[^"]+)"', text)
+    assert files
+    for file in files:
+        assert any(file.startswith(f"{mount}/") for mount in mounts), file
+    (tmp_path / "token.key").write_text("0f" * 32)
+    (tmp_path / "keys.json").write_text('{"version": 1, "keys": []}')
+    places = {
+        "/etc/stateway/tls": certificates,
+        "/etc/stateway/client-ca": certificates,
+        "/etc/stateway/token": tmp_path,
+        "/etc/stateway/api-keys": tmp_path,
+        "/var/lib/stateway": tmp_path,
+    }
+    for place, folder in places.items():
+        text = text.replace(f'"{place}/', f'"{folder}/')
+    config = tmp_path / "stateway.toml"
+    config.write_text(text)
+    environment = {"RESTATE_ADMIN_TOKEN": "x"}
+    shown = run(binary, "config", "check", config, env=environment).stdout
+    assert 'monitoring_listen = "0.0.0.0:7381"' in shown
+    config.write_text(text + "\nmisspelt = 1\n")
+    assert run(binary, "config", "check", config, check=False, env=environment).returncode == 2
+
+
+def test_the_built_in_engine_is_one_process_with_one_volume() -> None:
+    objects = rendered(*LEAST)
+    one = workload(objects)
+    assert (one["kind"], one["spec"]["replicas"]) == ("StatefulSet", 1)
+    claim = one["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert claim["accessModes"] == ["ReadWriteOncePod"]
+    assert ("PodDisruptionBudget", "gate") not in objects
+    assert "one file that one process can use" in refused(*LEAST, "--set", "replicas=2")
+
+
+def test_several_gateways_share_a_token_key_and_a_disruption_budget() -> None:
+    values = ["--values", DEPLOY / "examples/replicas.yaml"]
+    objects = rendered(*values)
+    one = workload(objects)
+    assert (one["kind"], one["spec"]["replicas"]) == ("Deployment", 3)
+    assert one["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert objects["PodDisruptionBudget", "gate"]["spec"]["maxUnavailable"] == 1
+    assert objects["Service", "gate"]["spec"]["clusterIP"] == "None"
+    assert "volumeClaimTemplates" not in one["spec"]
+    assert "tokenKey.secretName" in refused(*values, "--set", "tokenKey.secretName=")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "tls.secretName"),
+        (["--set", "tls.secretName=t"], "at least one method"),
+        (["--set", "tls.secretName=t", "--set", "authentication.certificates.enabled=true"], "clientCaSecretName"),
+        ([*LEAST, "--set", "authentication.jwt.issuer=https://i"], "audience and jwksUrl"),
+        ([*LEAST, "--set", "builtin.enabled=false"], "[providers.ID]"),
+        ([*LEAST, "--set", "replica=3"], "replica"),
+        ([*LEAST, "--set", "tls.secret=t"], "secret"),
+    ],
+)
+def test_a_gateway_that_could_not_start_is_not_rendered(arguments: list[str], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+@pytest.mark.parametrize("values", EXAMPLES, ids=lambda path: path.stem)
+def test_pods_have_no_privileges_and_a_read_only_root(values: pathlib.Path) -> None:
+    spec = pod(rendered("--values", values))
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["runAsUser"] == 65532
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    container = spec["containers"][0]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    # Secrets are files or references: no value of one is in the pod or in the configuration.
+    assert all("value" not in it or it["name"].startswith("STATEWAY_") for it in container["env"])
+    writable = [it["mountPath"] for it in container["volumeMounts"] if not it.get("readOnly")]
+    assert writable in ([], ["/var/lib/stateway"])
+
+
+def test_probes_ask_the_port_without_tls_and_credentials() -> None:
+    container = pod(rendered(*LEAST))["containers"][0]
+    ports = {it["name"]: it["containerPort"] for it in container["ports"]}
+    assert ports == {"grpc": 7380, "monitoring": 7381}
+    for kind in ("startup", "readiness", "liveness"):
+        probe = container[f"{kind}Probe"]
+        assert probe["httpGet"] == {"path": "/healthz", "port": "monitoring"}
+    other = rendered(*LEAST, "--set", "probes.liveness.periodSeconds=7", "--set", "monitoring.port=9000")
+    container = pod(other)["containers"][0]
+    assert container["livenessProbe"]["periodSeconds"] == 7
+    assert 'monitoring_listen = "0.0.0.0:9000"' in other["ConfigMap", "gate"]["data"]["stateway.toml"]
+
+
+def test_a_pod_has_time_to_drain() -> None:
+    spec = pod(rendered(*LEAST))
+    before = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    # `server.drain` is 10 s, once for calls and once for streams.
+    assert spec["terminationGracePeriodSeconds"] >= before + 2 * 10
+
+
+def test_only_clients_reach_the_api_and_only_scrapers_the_metrics() -> None:
+    policy = rendered(*LEAST)["NetworkPolicy", "gate"]["spec"]
+    rules = {rule["ports"][0]["port"]: rule["from"] for rule in policy["ingress"]}
+    assert set(rules) == {"grpc", "monitoring"} and all(rules.values())
+    assert policy["policyTypes"] == ["Ingress"]
+    # No peers means nobody, not everybody.
+    none = rendered(*LEAST, "--set-json", "networkPolicy.monitoring=[]")["NetworkPolicy", "gate"]["spec"]
+    assert [rule["ports"][0]["port"] for rule in none["ingress"]] == ["grpc"]
+    out = ["--set-json", 'networkPolicy.egress=[{"ports":[{"port":443}]}]']
+    limited = rendered(*LEAST, *out)["NetworkPolicy", "gate"]["spec"]
+    assert limited["policyTypes"] == ["Ingress", "Egress"] and limited["egress"]
+    off = rendered(*LEAST, "--set", "networkPolicy.enabled=false")
+    assert ("NetworkPolicy", "gate") not in off
+    # A load balancer in front of the API does not expose the other port.
+    service = rendered(*LEAST, "--set", "service.type=LoadBalancer")["Service", "gate"]["spec"]
+    assert [port["targetPort"] for port in service["ports"]] == ["grpc"]
+
+
+def test_a_changed_configuration_restarts_the_pods() -> None:
+    def annotation(*more: str) -> str:
+        return workload(rendered(*LEAST, *more))["spec"]["template"]["metadata"]["annotations"]["stateway/config"]
+
+    assert annotation() == annotation()
+    assert annotation() != annotation("--set", "server.config=reflection = false")
+
+
+def test_monitoring_is_optional_and_complete() -> None:
+    assert not [kind for kind, _ in rendered(*LEAST) if kind in ("ServiceMonitor", "PrometheusRule")]
+    objects = rendered("--values", DEPLOY / "examples/replicas.yaml")
+    monitor = objects["ServiceMonitor", "gate"]["spec"]
+    service = objects["Service", "gate-monitoring"]
+    wanted = monitor["selector"]["matchLabels"]
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    assert not wanted.items() <= objects["Service", "gate"]["metadata"]["labels"].items()
+    assert monitor["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    rules = yaml.safe_load((CHART / "files/rules.yaml").read_text())
+    assert objects["PrometheusRule", "gate"]["spec"] == rules
+    shown = objects["ConfigMap", "gate-dashboard"]["data"]["stateway.json"]
+    assert shown.strip() == (CHART / "files/dashboard.json").read_text().strip()
