@@ -47,16 +47,20 @@ pub(crate) async fn run() -> Outcome<()> {
     let address: SocketAddr = server.url.trim_start_matches("https://").parse()?;
 
     measure(&client).await?;
-    let (mut quiet, mut beside) = (Vec::new(), Vec::new());
+    let (mut quiet, mut during, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
         quiet.extend(measure(&client).await?);
-        let silent = half_open(address).await?;
+        let (silent, times) = tokio::join!(half_open(address), measure(&client));
+        let silent = silent?;
+        during.extend(times?);
         beside.extend(measure(&client).await?);
         drop(silent);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let (quiet, beside) = (Figures::of(quiet), Figures::of(beside));
+    let (quiet, during) = (Figures::of(quiet), Figures::of(during));
+    let beside = Figures::of(beside);
     println!("calls without silent connections: {quiet}");
+    println!("calls while {CONNECTIONS} are opened: {during}");
     println!("calls beside {CONNECTIONS} half-open ones: {beside}");
     let ratio = beside.median.as_secs_f64() / quiet.median.as_secs_f64();
     println!("ratio of the medians: {ratio:.2} (limit: {LIMIT})");
