@@ -292,3 +292,71 @@ fn a_gateway_that_asks_for_nothing_becomes_a_context_without_credentials() {
     );
     finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
 }
+
+const SIGN_IN: &str = "\
+[authentication.jwt]
+issuer = \"https://id.example.org\"
+audience = [\"stateway\"]
+header = \"x-assertion\"
+[authentication.sign_in.oidc]
+public_url = \"https://stateway.example.org\"
+client_id = \"dashboard\"
+client_secret_file = \"client-secret\"
+[authentication.sign_in.cli]
+client_id = \"cli\"
+token = \"access_token\"
+";
+
+fn check(text: &str) -> Answer {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c.toml"), text).unwrap();
+    std::fs::write(folder.path().join("client-secret"), "hunter2").unwrap();
+    finish(
+        command(folder.path()).args(["config", "check", "c.toml"]),
+        "",
+    )
+}
+
+#[test]
+fn the_configuration_of_the_sign_in_is_checked_and_shows_no_secret() {
+    let good = check(SIGN_IN).exits(0);
+    for text in [
+        "client-secret",
+        "idle_timeout = \"30m\"",
+        "token = \"access_token\"",
+    ] {
+        assert!(good.out.contains(text), "{text}: {}", good.out);
+    }
+    assert!(!format!("{good:?}").contains("hunter2"));
+    let file = "client_secret_file = \"client-secret\"";
+    for (from, to, expected) in [
+        (
+            "https://stateway.example.org",
+            "http://stateway.example.org",
+            "public_url",
+        ),
+        (
+            "https://stateway.example.org",
+            "https://stateway.example.org/x",
+            "public_url",
+        ),
+        (
+            file,
+            "client_secret_file = \"a\"\nclient_secret_env = \"B\"",
+            "not both",
+        ),
+        (file, "client_secret = \"hunter2\"", "client_secret"),
+        (file, "scopes = [\"profile\"]", "openid"),
+        ("\"access_token\"", "\"refresh_token\"", "refresh_token"),
+        ("\"x-assertion\"", "\"x assertion\"", "header"),
+        (
+            "[authentication.sign_in.oidc]",
+            "[authentication.sign_in]\nlifetime = \"1s\"\n[authentication.sign_in.oidc]",
+            "at least 1m",
+        ),
+    ] {
+        let answer = check(&SIGN_IN.replace(from, to)).exits(2);
+        assert!(answer.err.contains(expected), "{expected}: {}", answer.err);
+        assert!(!answer.err.contains("hunter2"), "{}", answer.err);
+    }
+}

@@ -24,13 +24,16 @@ pub(crate) const SECRET: &str = "s3cret/with+signs";
 
 type Fields = HashMap<String, String>;
 
+/// Makes an ID token from the claims of a good one.
+pub(crate) type Forge = fn(&Provider, Value) -> String;
+
 /// What a test can change, and what the provider has seen.
 #[derive(Default)]
 pub(crate) struct Habits {
     /// Claims that replace those of a good ID token; null removes one.
     pub(crate) claims: Value,
     /// The ID token, made by the test from the claims.
-    pub(crate) forge: Option<fn(&Provider, Value) -> String>,
+    pub(crate) forge: Option<Forge>,
     /// What the configuration says in addition.
     pub(crate) discovery: Value,
     /// Whether `iss` is part of the answers, and which.

@@ -14,7 +14,7 @@ use stateway_identity::Secret;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use stateway_proto::v1;
 
-use crate::provider::{CLIENT, Provider, SECRET, encoded};
+use crate::provider::{CLIENT, Forge, Provider, SECRET, encoded};
 use crate::support::{Authority, Folder, Running, eventually, settings};
 use crate::tokens::accepting;
 use crate::visit::Visitor;
@@ -393,7 +393,7 @@ async fn an_id_token_that_is_not_for_this_sign_in_is_refused() {
 
 #[tokio::test]
 async fn an_id_token_with_a_confused_algorithm_is_refused() {
-    let forges: [(fn(&Provider, Value) -> String, &str); 4] = [
+    let forges: [(Forge, &str); 4] = [
         (
             |_, claims| format!("{}.{}.", encoded(&json!({"alg": "none"})), encoded(&claims)),
             "TOKEN_ALGORITHM_NOT_ACCEPTED",
