@@ -252,7 +252,7 @@ impl Authentication {
         let grants = self.certificates.as_ref().map(|it| it.grants.iter());
         // No subject would mean no proxy, and perhaps no authentication at all.
         if self.proxy.as_ref().is_some_and(|it| it.subjects.is_empty()) {
-            return Err("`proxy.subjects` must not be empty");
+            return Err("`proxy.subjects` must not be empty".to_owned());
         }
         let proxies = self.proxy.iter().flat_map(|proxy| &proxy.subjects);
         Ok(AuthenticationSettings {
