@@ -118,6 +118,8 @@ impl Stage {
         let mut issuer = String::new();
         let mut config = "[server.tls]\ncert = \"server.pem\"\nkey = \"server.key\"\n\
                           [providers.memory]\nkind = \"memory\"\n\
+                          [[access.rules]]\nname = \"everyone\"\n\
+                          who = { subject = \"*\" }\nmay = \"admin\"\n\
                           [authentication.api_keys]\nfile = \"keys.json\"\n"
             .to_owned();
         if has_provider {

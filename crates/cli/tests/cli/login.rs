@@ -22,6 +22,10 @@ struct Scene {
 
 const KEYS: &str = "[authentication.api_keys]\nfile = \"keys.json\"\n";
 
+/// Everyone who is known may do everything: these tests are about who somebody is.
+const EVERYONE: &str =
+    "[[access.rules]]\nname = \"everyone\"\nwho = { subject = \"*\" }\nmay = \"admin\"\n";
+
 fn create_key(folder: &Path) -> String {
     let create = ["keys", "create", "--subject", "ci", "--file", "keys.json"];
     let made = finish(command(folder).args(create), "").exits(0);
@@ -35,7 +39,7 @@ impl Scene {
         let runtime = Runtime::new().unwrap();
         let provider = runtime.block_on(Provider::start());
         let config = format!(
-            "{TLS}[authentication.jwt]\nissuer = \"{}\"\naudience = [\"stateway-cli\"]\n\
+            "{TLS}{EVERYONE}[authentication.jwt]\nissuer = \"{}\"\naudience = [\"stateway-cli\"]\n\
              [authentication.sign_in.cli]\nclient_id = \"stateway-cli\"\n",
             provider.issuer()
         );
@@ -207,7 +211,7 @@ fn a_gateway_without_sign_in_takes_a_key_from_standard_input() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
     let key = create_key(folder.path());
-    let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}{EVERYONE}"));
     let login = [
         "login", "--server", &url, "--tls-ca", "ca.pem", "--name", "prod",
     ];
@@ -236,8 +240,8 @@ fn the_credentials_of_a_context_go_to_its_own_gateway_only() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
     let key = create_key(folder.path());
-    let (_one, first) = serve(folder.path(), &format!("{TLS}{KEYS}"));
-    let (_two, second) = serve(folder.path(), &format!("{TLS}{KEYS}"));
+    let (_one, first) = serve(folder.path(), &format!("{TLS}{KEYS}{EVERYONE}"));
+    let (_two, second) = serve(folder.path(), &format!("{TLS}{KEYS}{EVERYONE}"));
     let run = |arguments: &[&str]| finish(&mut at_home(folder.path(), arguments), &key);
     for (name, url) in [("one", &first), ("two", &second)] {
         run(&[
