@@ -2,7 +2,7 @@
 //! the line before it.
 //!
 //! [`Chain`] makes lines, [`Verifier`] checks them, [`Head`] is the anchor that shows a removed end, and
-//! [`file`] has the rules for the names of rotated files. Reading and writing files is the business of the
+//! [`mod@file`] has the rules for the names of rotated files. Reading and writing files is the business of the
 //! gateway and of the command line.
 
 mod chain;
