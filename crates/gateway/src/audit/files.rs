@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -22,6 +22,8 @@ pub(super) struct LogFiles {
     max_bytes: u64,
     keep: usize,
     disk: Box<dyn Disk>,
+    /// Which file is written, whatever its name.
+    written: FileNumber,
     /// The anchor, which is locked so that no other process writes the log.
     head: File,
     length: u64,
@@ -34,6 +36,13 @@ pub(super) struct LogFiles {
     first: u64,
 }
 
+/// The device and the number of a file on it.
+type FileNumber = (u64, u64);
+
+fn number_of(file: &std::fs::Metadata) -> FileNumber {
+    (file.dev(), file.ino())
+}
+
 /// What was found in a file.
 #[derive(Debug, Default)]
 struct Scanned {
@@ -44,7 +53,7 @@ struct Scanned {
     first: Option<u64>,
     /// After the last line that is a record.
     last: Option<Chain>,
-    /// Something that is no record, or does not continue, and a record after it.
+    /// A whole line is no record, or a record does not continue. Half of a line at the end is no damage.
     is_damaged: bool,
     /// The record of the anchor has another hash.
     differs: bool,
@@ -93,9 +102,16 @@ impl LogFiles {
         }
         let active = private().create(true).append(true).open(&path)?;
         let scanned = scan(&key, &path, expected.as_ref())?;
+        let has_anchor = !anchored.trim().is_empty();
+        if has_anchor && expected.is_none() && scanned.is_damaged && scanned.last.is_none() {
+            let message = "neither a record nor the anchor fits the key: the log was written with another \
+                           key, or without one. Use that key, or move the log and the files beside it away";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
         let mut files = Self {
             max_bytes: settings.max_bytes.max(2 * MAX_LINE as u64),
             keep: settings.keep,
+            written: number_of(&active.metadata()?),
             disk: Box::new(active),
             head,
             length: scanned.good,
@@ -139,7 +155,10 @@ impl LogFiles {
         };
         self.chain = last.unwrap_or_default();
         if scanned.is_damaged {
-            notes.missing(1, "the file was damaged and is kept as it was");
+            let kept = self.rotated.last_key_value().map_or(1, |(it, _)| it + 1);
+            let kept = file::rotated(&self.path, kept);
+            let kept = kept.file_name().unwrap_or_default().to_string_lossy();
+            notes.missing(1, &format!("the file was damaged and is kept as `{kept}`"));
             (self.length, self.reserved) = (scanned.length, scanned.length);
             self.first = scanned.first.unwrap_or_default();
             self.rotate()?;
@@ -173,6 +192,7 @@ impl LogFiles {
 
     /// Writes and syncs records, all or none.
     pub(super) fn append(&mut self, records: &[Record]) -> io::Result<()> {
+        self.check_place()?;
         let mut chain = self.chain.clone();
         let mut bytes = Vec::new();
         for record in records {
@@ -211,10 +231,21 @@ impl LogFiles {
 
     /// Reserves space for at least this many bytes of further records.
     pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        self.check_place()?;
         let bytes = bytes.max(RESERVE);
         self.disk.reserve(self.length, bytes)?;
         self.reserved = self.length + bytes;
         Ok(())
+    }
+
+    /// Records in a file that nobody finds under its name are lost.
+    fn check_place(&self) -> io::Result<()> {
+        let found = std::fs::metadata(&self.path);
+        if found.is_ok_and(|found| number_of(&found) == self.written) {
+            return Ok(());
+        }
+        let message = "the file was removed or replaced while the gateway ran; restart the gateway";
+        Err(io::Error::other(message))
     }
 
     /// Begins a new file. The space for records that are promised already is reserved in it first.
@@ -236,6 +267,7 @@ impl LogFiles {
         // Reserved space of a file that is not written any more is free again. Its absence is no loss.
         let _ = self.disk.truncate(self.length);
         self.rotated.insert(number, self.first);
+        self.written = number_of(&new.metadata()?);
         self.disk = Box::new(new);
         (self.length, self.reserved) = (0, bytes);
         self.first = self.chain.seq + 1;
@@ -372,11 +404,10 @@ fn scan(key: &ChainKey, path: &Path, anchor: Option<&Head>) -> io::Result<Scanne
             return Ok(found);
         }
         found.length += read;
-        let whole = line
-            .strip_suffix(b"\n")
-            .and_then(|line| parse(key, line).ok());
-        let Some(record) = whole else {
+        let whole = line.strip_suffix(b"\n");
+        let Some(record) = whole.and_then(|line| parse(key, line).ok()) else {
             is_broken = true;
+            found.is_damaged |= whole.is_some();
             continue;
         };
         is_broken |= found

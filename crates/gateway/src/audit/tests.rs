@@ -156,6 +156,52 @@ async fn a_file_that_was_damaged_in_the_middle_is_kept_and_reported() {
 }
 
 #[tokio::test]
+async fn a_last_record_that_was_changed_is_kept_and_reported() {
+    let place = Place::new();
+    written(&place.settings(), 4).await;
+    let text = std::fs::read_to_string(place.path()).unwrap();
+    let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let changed = format!("{before}\n{}\n", last.replace("definitions", "definitionz"));
+    assert_ne!(changed, text);
+    std::fs::write(place.path(), &changed).unwrap();
+    written(&place.settings(), 1).await;
+    let kept = std::fs::read_to_string(file::rotated(&place.path(), 1)).unwrap();
+    assert_eq!(kept, changed);
+    assert!(!place.report().is_intact());
+}
+
+#[tokio::test]
+async fn a_file_that_is_removed_while_it_is_written_is_noticed() {
+    let place = Place::new();
+    let mut files = LogFiles::open(&place.settings(), ChainKey::default()).unwrap();
+    files.append(&[Record::default()]).unwrap();
+    std::fs::remove_file(place.path()).unwrap();
+    assert!(files.append(&[Record::default()]).is_err());
+    assert!(files.reserve(1).is_err());
+    // Another file under the same name does not help.
+    std::fs::write(place.path(), "").unwrap();
+    let error = files.append(&[Record::default()]).unwrap_err();
+    assert!(error.to_string().contains("replaced"), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_of_another_key_is_left_as_it_is() {
+    let place = Place::new();
+    written(&place.settings(), 4).await;
+    let text = std::fs::read_to_string(place.path()).unwrap();
+    let key = place.path().with_file_name("other.key");
+    std::fs::write(&key, "a key of at least sixteen bytes").unwrap();
+    let mut settings = place.settings();
+    settings.key_file = Some(key);
+    let refused = Auditor::open(&settings).err().unwrap().to_string();
+    assert!(refused.contains("another key"), "{refused}");
+    assert_eq!(std::fs::read_to_string(place.path()).unwrap(), text);
+    // The key that it was written with, which is none, still opens it.
+    written(&place.settings(), 1).await;
+    assert!(place.report().is_intact());
+}
+
+#[tokio::test]
 async fn files_are_rotated_by_size_and_the_oldest_are_removed() {
     let place = Place::new();
     let mut settings = place.settings();
