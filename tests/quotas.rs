@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use stateway_access::{Place, Rules};
 use stateway_client::v1;
-use stateway_gateway::Quota;
+use stateway_gateway::{Quota, RulesSource};
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use tonic::{Code, Request};
 
@@ -27,6 +28,9 @@ async fn rig(folder: &std::path::Path, quota: Quota) -> (BuiltInRig, [String; 2]
     std::fs::write(&path, file.to_json()).expect("a file");
     let rig = BuiltInRig::start_beside(|mut gateway| {
         gateway.settings.authentication.api_keys = Some(path);
+        let rules = "[[rules]]\nname = \"all\"\nwho = { subject = \"*\" }\nmay = \"admin\"";
+        let rules = Rules::parse(rules, Place::OwnFile).expect("rules");
+        gateway.settings.access.rules = RulesSource::Fixed(rules);
         gateway.settings.quotas.default = quota;
         gateway
     })
