@@ -160,13 +160,13 @@ impl CodeVerifier {
         Self(Secret::new(text))
     }
 
-    /// What the token endpoint is told.
+    /// The verifier itself, which is sent to the token endpoint.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// What the provider is told in the beginning.
+    /// The hash of the verifier, which is sent to the provider when the sign-in begins.
     #[must_use]
     pub fn challenge(&self) -> String {
         URL_SAFE_NO_PAD.encode(digest(&SHA256, self.0.expose().as_bytes()))

@@ -32,7 +32,7 @@ pub enum RulesSource {
     /// There is none: with authentication, everything is denied.
     #[default]
     None,
-    /// These, for good.
+    /// Rules that do not change while the gateway runs.
     Fixed(Rules),
     /// In a file that is read again when it changes.
     File {

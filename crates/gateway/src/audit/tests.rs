@@ -219,7 +219,7 @@ async fn files_are_rotated_by_size_and_the_oldest_are_removed() {
             .len();
         assert!(size <= 16 * 1024, "{size}");
     }
-    // Another start goes on where rotation is.
+    // The next start continues in the newest file.
     written(&settings, 1).await;
     assert!(place.report().is_intact());
 

@@ -44,8 +44,8 @@ struct Used {
 }
 
 impl Used {
-    /// Takes in how an attempt to write ended. Whether a failure is to be reported: once, because a file of keys
-    /// may be on a read-only file system for good.
+    /// Notes how an attempt to write ended. Returns whether a failure has to be reported: only the first one, because
+    /// the file of keys may be on a read-only file system.
     fn is_news(&mut self, has_failed: bool) -> bool {
         let was_failing = std::mem::replace(&mut self.is_failing, has_failed);
         has_failed && !was_failing

@@ -127,7 +127,7 @@ struct SessionBody {
     body: DescribedBody,
     /// None after the end.
     ended: Option<BoxFuture<'static, ()>>,
-    /// A page asks again by itself, and is told then. A call fails.
+    /// A stream of a page ends quietly, and its next request leads to the sign-in. A call ends with an error.
     is_page: bool,
 }
 

@@ -232,7 +232,7 @@ fn another_host_goes_on_although_it_has_to_request_the_definition() {
     // The first host requests nothing more.
     let whole = sent.answer_with(Handler::Alarm, NOW + 1_000, &plans);
     assert!(types(&whole).contains(&ONE_WAY_CALL));
-    // The connection breaks after some of its commands; another host without the definition goes on.
+    // The connection breaks after some of its commands. A host that does not have the definition continues.
     for kept in 0..whole.len() - 1 {
         let mut other = sent.clone();
         other.journal.extend_from_slice(&whole[..kept]);

@@ -36,7 +36,7 @@ pub(crate) fn stage(place: &Place, id: &str, native: &NativeState) -> Result<(),
     Ok(())
 }
 
-/// An activity `charge` that does as it is told.
+/// An activity `charge` that follows the instructions of the test.
 fn obey(place: &Place, id: &str, heartbeat: bool) -> Value {
     let input = json!({"name": place.looked_at_by(id), "heartbeat": heartbeat});
     let mut charge = json!({"type": "obey", "input": input});

@@ -477,7 +477,7 @@ impl Book {
         orders
     }
 
-    /// A claim was answered, or failed at this time: then it is not made again at once.
+    /// A claim was answered, or it failed at this time. After a failure, the next claim waits for a pause.
     pub(super) fn claimed(&mut self, order: &Order, failed: Option<Instant>) {
         self.unreserve(&order.claim.worker, order.claim.most);
         if let Some(waiting) = self.waiting.get_mut(&order.execution) {
