@@ -376,21 +376,8 @@ impl Reader {
     ) -> Result<Vec<HistoryEvent>> {
         let (mut events, mut token) = (Vec::new(), Vec::new());
         for _ in 0..MOST_PAGES {
-            self.client.count(Api::Reads);
-            let request = GetWorkflowExecutionHistoryReverseRequest {
-                namespace: self.client.namespace(),
-                execution: Client::execution(run),
-                maximum_page_size: PAGE,
-                next_page_token: token,
-            };
-            let page = self
-                .client
-                .get_workflow_execution_history_reverse(ask, request);
-            let page = page
-                .await
-                .map_err(|error| not_found(error, ask.verb, run))?;
-            token = page.next_page_token;
-            let page = page.history.unwrap_or_default().events;
+            let page;
+            (page, token) = self.newest_first(ask, run, token).await?;
             let reached = page.last().is_none_or(|event| event.event_id <= after + 1);
             events.extend(page.into_iter().filter(|event| {
                 let id = event.event_id;
@@ -403,6 +390,32 @@ impl Reader {
         }
         events.sort_by_key(|event| event.event_id);
         Ok(events)
+    }
+
+    /// A page of the events of a run from its end on, and the token of the next page. The read is counted and
+    /// does not wait.
+    pub(crate) async fn newest_first(
+        &self,
+        ask: Ask<'_>,
+        run: &WorkflowRef,
+        token: Vec<u8>,
+    ) -> Result<(Vec<HistoryEvent>, Vec<u8>)> {
+        self.client.count(Api::Reads);
+        let request = GetWorkflowExecutionHistoryReverseRequest {
+            namespace: self.client.namespace(),
+            execution: Client::execution(run),
+            maximum_page_size: PAGE,
+            next_page_token: token,
+        };
+        let client = &self.client;
+        let page = client.get_workflow_execution_history_reverse(ask, request);
+        let page = page
+            .await
+            .map_err(|error| not_found(error, ask.verb, run))?;
+        Ok((
+            page.history.unwrap_or_default().events,
+            page.next_page_token,
+        ))
     }
 
     /// The point of a reset to the first workflow task of a run: the event after the one that started the task.

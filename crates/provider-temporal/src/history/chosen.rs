@@ -5,15 +5,12 @@ use stateway_provider_api::{Error, ErrorKind, Result, Verb};
 
 use crate::api::enums::v1::EventType;
 use crate::api::history::v1::HistoryEvent;
-use crate::api::workflowservice::v1::GetWorkflowExecutionHistoryReverseRequest;
-use crate::client::{Ask, Client};
+use crate::client::Ask;
 use crate::id::WorkflowRef;
-use crate::quota::Api;
-use crate::reader::{Reader, not_found};
+use crate::reader::Reader;
 
-/// The most events of a run that are searched from its end on, in pages of this size.
+/// The most events of a run that are searched from its end on.
 const MOST_EVENTS: usize = 2_048;
-const PAGE: i32 = 256;
 
 /// What begins a step that names an event.
 const PREFIX: &str = "event:";
@@ -85,20 +82,9 @@ impl Reader {
     ) -> Result<Vec<HistoryEvent>> {
         let (mut events, mut token) = (Vec::new(), Vec::new());
         while events.len() < MOST_EVENTS {
-            self.client.count(Api::Reads);
-            let request = GetWorkflowExecutionHistoryReverseRequest {
-                namespace: self.client.namespace(),
-                execution: Client::execution(run),
-                maximum_page_size: PAGE,
-                next_page_token: token,
-            };
-            let client = &self.client;
-            let page = client.get_workflow_execution_history_reverse(ask, request);
-            let page = page
-                .await
-                .map_err(|error| not_found(error, ask.verb, run))?;
-            events.extend(page.history.unwrap_or_default().events);
-            token = page.next_page_token;
+            let page;
+            (page, token) = self.newest_first(ask, run, token).await?;
+            events.extend(page);
             let is_before = |event: &HistoryEvent| {
                 event.event_id < chosen && event.event_type() == EventType::WorkflowTaskCompleted
             };
