@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["driver", "machine", "replay", "definition", "model"],
     ),
     ("engine-check", &["engine", "machine", "model"]),
+    ("lease", &[]),
     ("provider-memory", &["provider-api", "model"]),
     (
         "hosted",
@@ -122,6 +123,7 @@ const PURE: &[&str] = &[
     "machine",
     "driver",
     "replay",
+    "lease",
     "identity",
     "audit",
 ];
