@@ -75,8 +75,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("client", &["proto"]),
+    // Hints refer to actions of the model.
+    ("phrases", &["proto", "model"]),
     // The identity of a visitor is passed on to the API unchanged.
-    ("dashboard", &["proto", "identity"]),
+    ("dashboard", &["proto", "phrases", "identity"]),
     (
         "cli",
         &[
@@ -89,6 +91,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "identity",
             "host-restate",
             "model",
+            "phrases",
             "proto",
             "provider-api",
             "provider-builtin",

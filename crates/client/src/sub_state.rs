@@ -1,28 +1,28 @@
-//! The six words, as the API's enum and as text.
+//! The six sub-states, as the API's enum and as text.
 //!
 //! The wire carries a number; people and files read `backing-off`. A number that this build does
 //! not know, from a newer gateway, reads `unknown` and is never taken for one of the six.
 
 use stateway_proto::v1::SubState;
 
-/// Every sub-state with its word.
+/// Every sub-state with its label.
 pub const SUB_STATES: [(SubState, &str); 6] = [
-    (SubState::Running, "running"),
-    (SubState::Waiting, "waiting"),
-    (SubState::BackingOff, "backing-off"),
-    (SubState::Error, "error"),
-    (SubState::Succeeded, "succeeded"),
-    (SubState::Failed, "failed"),
+    (SubState::Running, SubState::Running.label()),
+    (SubState::Waiting, SubState::Waiting.label()),
+    (SubState::BackingOff, SubState::BackingOff.label()),
+    (SubState::Error, SubState::Error.label()),
+    (SubState::Succeeded, SubState::Succeeded.label()),
+    (SubState::Failed, SubState::Failed.label()),
 ];
 
-/// The word of a sub-state as it came over the wire.
+/// The label of a sub-state of the wire.
 #[must_use]
 pub fn word_of(wire: i32) -> &'static str {
     let known = SUB_STATES.iter().find(|(state, _)| *state as i32 == wire);
     known.map_or("unknown", |(_, word)| word)
 }
 
-/// The sub-state a word stands for.
+/// The sub-state with this label.
 #[must_use]
 pub fn sub_state_of(word: &str) -> Option<SubState> {
     let known = SUB_STATES.iter().find(|(_, known)| *known == word);

@@ -129,7 +129,7 @@ impl Graph {
     fn told(&self, title: &str) -> String {
         let steps = self.nodes.iter().map(|node| {
             let state = node.sub_state.map_or("not started", word);
-            format!("{}: {state}", visible(&node.name, false))
+            format!("{}: {state}", visible(&node.name))
         });
         format!("{title}. {}.", steps.collect::<Vec<_>>().join("; "))
     }
@@ -145,8 +145,8 @@ fn arrow(id: &str) -> Markup {
 
 fn draw_node(node: &Node, at: Point) -> Markup {
     let state = node.sub_state.map_or("idle", word);
-    let name = visible(&node.name, false);
-    let note = visible(&node.note, false);
+    let name = visible(&node.name);
+    let note = visible(&node.note);
     let fits = |text: &str, most| match cut(text, most) {
         Some(short) => format!("{short}…"),
         None => text.to_owned(),

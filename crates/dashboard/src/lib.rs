@@ -21,6 +21,7 @@ mod flash;
 mod form;
 mod graph;
 mod guard;
+mod hint;
 mod inbox;
 mod layout;
 mod live;

@@ -7,6 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::flash::Flash;
+use crate::hint::in_pages;
 use crate::layout;
 use crate::text::said_within;
 
@@ -89,7 +90,10 @@ impl From<Status> for Problem {
         Self {
             status: http(status.code()),
             message: status.message().to_owned(),
-            hint: hint.map(|hint| hint.message.clone()).unwrap_or_default(),
+            hint: match info.and_then(|info| info.metadata.get("hint")) {
+                Some(advice) => in_pages(advice),
+                None => hint.map(|hint| hint.message.clone()).unwrap_or_default(),
+            },
             reason: info.map(|info| info.reason.clone()).unwrap_or_default(),
         }
     }

@@ -1,29 +1,26 @@
-//! The six words, each with an icon of its own shape, so that colour is never needed to tell them
+//! The six states, each with an icon of its own shape, so that colour is never needed to tell them
 //! apart.
 
 use maud::{Markup, PreEscaped, html};
+use stateway_phrases::STATES;
 use stateway_proto::v1::SubState;
 
-/// The six, in the order that pages list them: what needs a person comes first.
-pub(crate) const ALL: [SubState; 6] = [
-    SubState::Error,
-    SubState::BackingOff,
-    SubState::Waiting,
-    SubState::Running,
-    SubState::Failed,
-    SubState::Succeeded,
-];
+/// The six in the order that pages list them: the ones that need a person come first.
+pub(crate) const ALL: [SubState; 6] = {
+    let mut all = [SubState::Unspecified; 6];
+    let mut place = 0;
+    while place < all.len() {
+        all[place] = STATES[place].sub_state;
+        place += 1;
+    }
+    all
+};
 
-/// The word of the API.
+/// The label of the API.
 pub(crate) const fn word(sub_state: SubState) -> &'static str {
     match sub_state {
         SubState::Unspecified => "unknown",
-        SubState::Running => "running",
-        SubState::Waiting => "waiting",
-        SubState::BackingOff => "backing-off",
-        SubState::Error => "error",
-        SubState::Succeeded => "succeeded",
-        SubState::Failed => "failed",
+        known => known.label(),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use maud::{Markup, html};
+use stateway_phrases::visible_lines;
+pub(crate) use stateway_phrases::{cut, visible};
 use stateway_proto::v1::ExecutionError;
 
 /// The longest text in a line of a page, in characters; the rest is cut off.
@@ -19,7 +21,7 @@ pub(crate) fn said(text: &str) -> Markup {
 
 /// The same, cut to some characters; the whole is in the tooltip, within reason.
 pub(crate) fn said_within(text: &str, longest: usize) -> Markup {
-    let clean = visible(text, false);
+    let clean = visible(text);
     match cut(&clean, longest) {
         None => html! { bdi { (clean) } },
         Some(short) => {
@@ -36,7 +38,7 @@ pub(crate) fn branch_number(name: &str) -> &str {
 
 /// A sentence of the API: what stands between backticks is set as code.
 pub(crate) fn prose(text: &str, longest: usize) -> Markup {
-    let clean = visible(text, false);
+    let clean = visible(text);
     let short = cut(&clean, longest);
     let mut code = false;
     let pieces = short.unwrap_or(&clean).split('`').map(|piece| {
@@ -54,7 +56,7 @@ pub(crate) fn prose(text: &str, longest: usize) -> Markup {
 
 /// A text of several lines, kept as they are.
 pub(crate) fn lines(text: &str) -> Markup {
-    html! { bdi { (visible(text, true)) } }
+    html! { bdi { (visible_lines(text)) } }
 }
 
 /// The text of an error as a block of lines: all of it, within a limit.
@@ -81,52 +83,9 @@ pub(crate) fn set_out(payload: &[u8]) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(text))
 }
 
-/// The text with control characters and turns of the reading direction written out.
-pub(crate) fn visible(text: &str, keep_lines: bool) -> Cow<'_, str> {
-    let acts = |symbol: char| acts(symbol) && !(keep_lines && matches!(symbol, '\n' | '\t'));
-    if !text.contains(acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for symbol in text.chars() {
-        match acts(symbol) {
-            true => shown.extend(symbol.escape_default()),
-            false => shown.push(symbol),
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// The first characters of a text that is too long.
-pub(crate) fn cut(text: &str, longest: usize) -> Option<&str> {
-    let (at, _) = text.char_indices().nth(longest)?;
-    Some(&text[..at])
-}
-
-fn acts(symbol: char) -> bool {
-    symbol.is_control()
-        || matches!(
-            symbol,
-            '\u{61c}'
-                | '\u{200b}'
-                | '\u{200e}'
-                | '\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2066}'..='\u{2069}'
-                | '\u{feff}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_hides_or_turns_is_written_out() {
-        assert_eq!(visible("a\nb\u{202e}c", false), "a\\nb\\u{202e}c");
-        assert_eq!(visible("a\nb\u{202e}c", true), "a\nb\\u{202e}c");
-        assert_eq!(visible("Größe שלום", false), "Größe שלום");
-    }
 
     #[test]
     fn markup_is_text() {

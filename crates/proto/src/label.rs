@@ -5,6 +5,22 @@
 
 use crate::v1;
 
+impl v1::SubState {
+    /// The sub-state as clients read it, for example `backing-off`.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Unspecified => "",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::BackingOff => "backing-off",
+            Self::Error => "error",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 impl v1::Reason {
     /// The name of the value without its prefix, for example `CANCELLED`.
     #[must_use]

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use jiff::Timestamp;
+use stateway_client::v1;
+use stateway_phrases::visible;
 
 use super::phrase::{cancelled, next, paused};
 use super::tree::blocked_by;
-use super::{Clock, Paint, Table, ago, moment, phrase, short_name, trouble};
+use super::{Clock, Paint, Table, ago, phrase, short_name, stamp, trouble};
 use crate::view::{Execution, Progress, Reopen, Step, Text, Usage};
-use crate::visible::visible;
 
 /// One execution as lines of `what  value`, then its steps.
 #[must_use]
@@ -55,7 +56,7 @@ pub fn details(execution: &Execution, paint: Paint, now: Timestamp) -> String {
         ("started", execution.start_time),
         ("ended", execution.end_time),
     ] {
-        let said = time.map(|time| format!("{} ({} ago)", moment(time), ago(time, now)));
+        let said = time.map(|time| format!("{} ({} ago)", stamp(time), ago(time, now)));
         line(what, &said.unwrap_or_default());
     }
     for (what, payload) in [("input", &execution.input), ("output", &execution.output)] {
@@ -205,16 +206,14 @@ pub(super) fn so_far(progress: &Progress) -> String {
     }
 }
 
-/// Tokens and cost; the worker chooses the currency.
+/// Tokens and cost.
 #[must_use]
 pub fn cost(usage: Usage) -> String {
-    let Usage {
-        input_token_count: read,
-        output_token_count: written,
-        cost_micros,
-    } = usage;
-    let (whole, part) = (cost_micros / 1_000_000, cost_micros % 1_000_000);
-    format!("{read} tokens in, {written} out, cost {whole}.{part:06}")
+    stateway_phrases::usage(&v1::Usage {
+        input_token_count: usage.input_token_count,
+        output_token_count: usage.output_token_count,
+        cost_micros: usage.cost_micros,
+    })
 }
 
 /// While a step backs off, the column NOW already shows the error.
@@ -240,8 +239,6 @@ fn state(execution: &Execution, paint: Paint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stateway_client::v1;
-
     use super::*;
 
     #[test]
@@ -270,7 +267,7 @@ mod tests {
             Timestamp::UNIX_EPOCH,
         );
         assert!(
-            text.contains("1200 tokens in, 30 out, cost 1.050000"),
+            text.contains("1,200 tokens in, 30 out, cost 1.05"),
             "{text}"
         );
         assert!(text.contains("40 %: page 2 of 5"), "{text}");

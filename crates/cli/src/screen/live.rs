@@ -176,7 +176,7 @@ mod tests {
             drawn,
             [
                 r"a\u{1b}[2J\nb  backing-off",
-                r"└─ pay\nforged\t  backing-off  attempt 2 of 5 failed; next attempt in 112 s: \u{1b}]0;owned\u{7}\u{202e}",
+                r"└─ pay\nforged\t  backing-off  attempt 2 of 5 failed; next attempt in 1 min 52 s: \u{1b}]0;owned\u{7}\u{202e}",
             ]
         );
     }

@@ -1,9 +1,9 @@
 //! Names in the short form that every command takes.
 
 use stateway_model::{DefinitionName, ExecutionName};
+use stateway_phrases::visible;
 
 use crate::view::Text;
-use crate::visible::visible;
 
 /// `provider/id`. An id that cannot be shown as it is keeps its full name, where it is encoded.
 #[must_use]
@@ -34,9 +34,10 @@ pub fn branch_number(full: &Text) -> String {
 }
 
 fn short(short: String, full: &Text) -> String {
-    match visible(&short) == short {
-        true => short,
-        false => full.to_string(),
+    if visible(&short) == short {
+        short
+    } else {
+        full.to_string()
     }
 }
 

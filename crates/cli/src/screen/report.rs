@@ -16,9 +16,10 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
     text.push_str(&steps(replayed, paint));
     // Writing to a String cannot fail.
     if let Some(first) = replayed.divergences.first() {
-        let about = match first.step.is_empty() {
-            true => String::new(),
-            false => format!(" of {}", first.step),
+        let about = if first.step.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", first.step)
         };
         let _ = write!(
             text,
@@ -35,12 +36,13 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
         } else {
             ""
         };
-        let what = match open.step.is_empty() {
-            true => open.why.to_string(),
-            false => format!(
+        let what = if open.step.is_empty() {
+            open.why.to_string()
+        } else {
+            format!(
                 "{}{undo}, attempt {}: {}",
                 open.step, open.attempt, open.why
-            ),
+            )
         };
         let _ = write!(text, "\nno result recorded: {what}");
     }
@@ -73,9 +75,12 @@ fn heading(replayed: &Replayed, paint: Paint) -> String {
 
 fn steps(replayed: &Replayed, paint: Paint) -> String {
     let mut table = Table::new(&["STEP", "", "RECORDED", "SHADOW"], paint);
-    let said = |text: &Text| match text.is_empty() {
-        true => "–".to_owned(),
-        false => text.to_string(),
+    let said = |text: &Text| {
+        if text.is_empty() {
+            "–".to_owned()
+        } else {
+            text.to_string()
+        }
     };
     for row in &replayed.steps {
         let differs = replayed
@@ -109,13 +114,14 @@ fn divergences(replayed: &Replayed, paint: Paint) -> String {
 fn source(replayed: &Replayed) -> String {
     let short = |hash: &Text| hash.to_string().chars().take(16).collect::<String>();
     let (before, after) = (&replayed.source_hash_before, &replayed.source_hash_after);
-    match before == after {
-        true => format!("source unchanged: {}", short(before)),
-        false => format!(
+    if before == after {
+        format!("source unchanged: {}", short(before))
+    } else {
+        format!(
             "source changed: {} before, {} after",
             short(before),
             short(after)
-        ),
+        )
     }
 }
 

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use jiff::Timestamp;
+use stateway_phrases::visible;
 
 use super::details::cost;
-use super::{Clock, Paint, Table, branch_number, moment, phrase, short_name};
+use super::{Clock, Paint, Table, branch_number, phrase, short_name, stamp};
 use crate::view::{StepAttempt, StepDetail};
-use crate::visible::visible;
 
 /// One step as lines of `what  value`, then its attempts.
 #[must_use]
@@ -67,9 +67,9 @@ fn attempts(detail: &StepDetail, paint: Paint) -> String {
             numbered(one),
             if branched { branch } else { String::new() },
             one.outcome.to_lowercase(),
-            one.start_time.map(moment).unwrap_or_default(),
-            one.assign_time.map(moment).unwrap_or_default(),
-            one.end_time.map(moment).unwrap_or_default(),
+            one.start_time.map(stamp).unwrap_or_default(),
+            one.assign_time.map(stamp).unwrap_or_default(),
+            one.end_time.map(stamp).unwrap_or_default(),
             worker(one),
             one.child.as_ref().map(short_name).unwrap_or_default(),
             one.usage.map(cost).unwrap_or_default(),

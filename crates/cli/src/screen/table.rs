@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color};
+use stateway_phrases::{self as phrases, State};
 
 use super::Paint;
 
@@ -41,17 +42,17 @@ impl Table {
             table.enforce_styling();
         }
         if !self.headings.is_empty() {
-            table.set_header(self.spoken(&self.headings).map(Cell::new));
+            table.set_header(self.shown_cells(&self.headings).map(Cell::new));
         }
         for row in &self.rows {
-            table.add_row(self.spoken(row).map(|text| self.cell(text)));
+            table.add_row(self.shown_cells(row).map(|text| self.cell(text)));
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
         lines.join("\n")
     }
 
     /// The cells of the columns that are not empty, or of all columns if there are no rows.
-    fn spoken<'a>(&'a self, cells: &'a [String]) -> impl Iterator<Item = &'a String> {
+    fn shown_cells<'a>(&'a self, cells: &'a [String]) -> impl Iterator<Item = &'a String> {
         let says =
             |row: &Vec<String>, column: usize| row.get(column).is_some_and(|c| !c.is_empty());
         let columns = cells.iter().enumerate().filter(move |(column, _)| {
@@ -69,16 +70,15 @@ impl Table {
     }
 }
 
-fn color(word: &str) -> Option<Color> {
-    match word {
-        "running" => Some(Color::Blue),
-        "waiting" => Some(Color::Cyan),
-        "backing-off" => Some(Color::Yellow),
-        "error" => Some(Color::Magenta),
-        "succeeded" => Some(Color::Green),
-        "failed" => Some(Color::Red),
-        _ => None,
-    }
+fn color(label: &str) -> Option<Color> {
+    Some(match State::of(label)?.color {
+        phrases::Color::Blue => Color::Blue,
+        phrases::Color::Cyan => Color::Cyan,
+        phrases::Color::Yellow => Color::Yellow,
+        phrases::Color::Magenta => Color::Magenta,
+        phrases::Color::Green => Color::Green,
+        phrases::Color::Red => Color::Red,
+    })
 }
 
 #[cfg(test)]

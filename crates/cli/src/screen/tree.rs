@@ -46,10 +46,10 @@ fn grow(branches: &[Branch], indent: &str, paint: Paint, now: Timestamp, lines: 
         } else {
             ("├─ ", "│  ")
         };
-        let told = told(&branch.step, paint, now);
+        let state = step_state(&branch.step, paint, now);
         let name = format!("{:<width$}", branch.step.name);
         let edge = paint.dim(&format!("{indent}{fork}"));
-        lines.push(format!("{edge}{name}  {told}"));
+        lines.push(format!("{edge}{name}  {state}"));
         if let Some(child) = &branch.child {
             let indent = format!("{indent}{below}");
             grow(&child.branches, &indent, paint, now, lines);
@@ -58,7 +58,7 @@ fn grow(branches: &[Branch], indent: &str, paint: Paint, now: Timestamp, lines: 
 }
 
 /// State, progress, attempt, waits and error, as far as the step has them.
-fn told(step: &Step, paint: Paint, now: Timestamp) -> String {
+fn step_state(step: &Step, paint: Paint, now: Timestamp) -> String {
     if !step.has_started() {
         return paint.dim(&not_started(step));
     }

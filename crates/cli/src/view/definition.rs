@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
+use stateway_phrases::visible;
 
 use super::{Text, Trigger, timestamp};
-use crate::visible::visible;
 
 /// One definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -136,9 +136,10 @@ impl std::fmt::Display for Diagnostic {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
         write!(f, ": {}[{}]: {}", self.severity, self.rule, self.message)?;
-        match self.hint.is_empty() {
-            true => Ok(()),
-            false => write!(f, "\n  hint: {}", self.hint),
+        if self.hint.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n  hint: {}", self.hint)
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use stateway_client::v1;
 
-use super::execution::said;
+use super::execution::optional;
 use super::{Text, payload, timestamp};
 
 /// One event, as the engine reports it.
@@ -51,10 +51,10 @@ impl From<&v1::Event> for Event {
             branch: (&wire.branch).into(),
             payload: payload(wire.payload.as_ref()),
             payload_truncated: wire.payload_truncated,
-            correlation_id: said(&wire.correlation_id),
-            request_id: said(&wire.request_id),
+            correlation_id: optional(&wire.correlation_id),
+            request_id: optional(&wire.request_id),
             cause_sequence: wire.cause_sequence,
-            actor: said(&wire.actor),
+            actor: optional(&wire.actor),
         }
     }
 }

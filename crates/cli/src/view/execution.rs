@@ -179,7 +179,7 @@ impl From<&v1::Execution> for Execution {
             pause: wire.pause.as_deref().map(Pause::from),
             reopen: wire.reopen.as_deref().map(Reopen::from),
             payloads_redacted: wire.payloads_redacted,
-            forked_from: said(&wire.forked_from),
+            forked_from: optional(&wire.forked_from),
             forks: wire.forks.iter().map(Text::from).collect(),
             not_rolled_back: wire.not_rolled_back.iter().map(Text::from).collect(),
         }
@@ -212,7 +212,7 @@ impl From<&v1::Wait> for Wait {
             name: (&wire.name).into(),
             start_time: timestamp(wire.start_time.as_ref()),
             expire_time: timestamp(wire.expire_time.as_ref()),
-            detail: said(&wire.detail),
+            detail: optional(&wire.detail),
             blocker: label(wire.blocker().label()),
         }
     }
@@ -233,7 +233,7 @@ impl From<&v1::Step> for Step {
             end_time: timestamp(wire.end_time.as_ref()),
             progress: wire.progress.as_ref().map(Progress::from),
             usage: wire.usage.as_ref().map(Usage::from),
-            child: said(&wire.child),
+            child: optional(&wire.child),
             blocked_by: wire.blocked_by.iter().map(Text::from).collect(),
         }
     }
@@ -253,7 +253,7 @@ impl From<&v1::Progress> for Progress {
     fn from(wire: &v1::Progress) -> Self {
         Self {
             fraction: wire.fraction,
-            detail: said(&wire.detail),
+            detail: optional(&wire.detail),
         }
     }
 }
@@ -266,8 +266,8 @@ impl From<&v1::ExecutionError> for ExecutionError {
             category: label(wire.category().label()),
             attempt: wire.attempt,
             occur_time: timestamp(wire.occur_time.as_ref()),
-            native_code: said(&wire.native_code),
-            detail: said(&wire.detail),
+            native_code: optional(&wire.native_code),
+            detail: optional(&wire.detail),
         }
     }
 }
@@ -286,7 +286,7 @@ pub(super) fn label(text: &'static str) -> Option<&'static str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-pub(super) fn said(text: &str) -> Option<Text> {
+pub(super) fn optional(text: &str) -> Option<Text> {
     (!text.is_empty()).then(|| text.into())
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
-use super::execution::said;
+use super::execution::optional;
 use super::{Text, timestamp};
 
 /// Who cancelled an execution.
@@ -49,8 +49,8 @@ pub struct Reopen {
 impl From<&v1::Cancellation> for Cancellation {
     fn from(wire: &v1::Cancellation) -> Self {
         Self {
-            cancelled_by: said(&wire.cancelled_by),
-            comment: said(&wire.comment),
+            cancelled_by: optional(&wire.cancelled_by),
+            comment: optional(&wire.comment),
             cancel_time: timestamp(wire.cancel_time.as_ref()),
         }
     }
@@ -59,10 +59,10 @@ impl From<&v1::Cancellation> for Cancellation {
 impl From<&v1::Pause> for Pause {
     fn from(wire: &v1::Pause) -> Self {
         Self {
-            paused_by: said(&wire.paused_by),
-            comment: said(&wire.comment),
-            step: said(&wire.step),
-            offered_revision: said(&wire.offered_revision),
+            paused_by: optional(&wire.paused_by),
+            comment: optional(&wire.comment),
+            step: optional(&wire.step),
+            offered_revision: optional(&wire.offered_revision),
             conflicts: wire.conflicts.iter().map(Text::from).collect(),
         }
     }
@@ -72,7 +72,7 @@ impl From<&v1::Reopen> for Reopen {
     fn from(wire: &v1::Reopen) -> Self {
         Self {
             reopen_count: wire.reopen_count,
-            reopened_by: said(&wire.reopened_by),
+            reopened_by: optional(&wire.reopened_by),
             reopen_time: timestamp(wire.reopen_time.as_ref()),
             previous_native_state: (&wire.previous_native_state).into(),
         }

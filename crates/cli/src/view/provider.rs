@@ -8,7 +8,7 @@ use stateway_client::v1;
 use stateway_client::v1::provider_health::{Breaker, Status};
 use stateway_client::word_of;
 
-use super::execution::{label, said, texts};
+use super::execution::{label, optional, texts};
 use super::{Text, timestamp};
 
 /// A configured provider.
@@ -138,8 +138,8 @@ impl From<&v1::ProviderHealth> for Health {
                 Breaker::Open => "OPEN",
                 Breaker::HalfOpen => "HALF_OPEN",
             },
-            engine_version: said(&wire.engine_version),
-            detail: said(&wire.detail),
+            engine_version: optional(&wire.engine_version),
+            detail: optional(&wire.detail),
             check_time: timestamp(wire.check_time.as_ref()),
             open_call_count: wire.open_call_count,
             max_open_call_count: wire.max_open_call_count,

@@ -148,9 +148,9 @@ impl From<&stateway_engine::recovery::Verdict> for Verdict {
 pub struct Recovered {
     /// As it is now.
     pub execution: Option<Execution>,
-    /// What was put right.
+    /// What was repaired.
     pub repaired: Vec<Finding>,
-    /// The branch that work goes on along; empty when no work is done again.
+    /// The branch on which the execution continues; empty if no step runs again.
     pub branch: Text,
     /// Steps whose side effects run again.
     pub repeated_steps: Vec<Text>,
@@ -293,7 +293,7 @@ pub struct Branch {
     pub parent_branch: Text,
     /// The last event it shares with its parent.
     pub cutoff_sequence: i64,
-    /// Whether the execution goes on along it.
+    /// Whether the execution continues on this branch.
     pub current: bool,
     /// Why it was opened.
     pub cause: Text,

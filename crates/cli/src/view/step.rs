@@ -6,7 +6,7 @@ use serde_json::Value;
 use stateway_client::v1;
 use stateway_client::v1::step_attempt::Outcome;
 
-use super::execution::{label, said};
+use super::execution::{label, optional};
 use super::{ExecutionError, Step, Text, Usage, payload, timestamp};
 
 /// One step with its input, its output and every attempt.
@@ -61,7 +61,7 @@ impl From<&v1::StepDetail> for StepDetail {
             output_truncated: wire.output_truncated,
             attempts: wire.attempts.iter().map(StepAttempt::from).collect(),
             attempts_truncated: wire.attempts_truncated,
-            not_retried: said(&wire.not_retried),
+            not_retried: optional(&wire.not_retried),
         }
     }
 }
@@ -72,7 +72,7 @@ impl From<&v1::StepAttempt> for StepAttempt {
             attempt: wire.attempt,
             branch: (&wire.branch).into(),
             compensation: wire.compensation,
-            worker: said(&wire.worker),
+            worker: optional(&wire.worker),
             hand_out_count: wire.hand_out_count,
             start_time: timestamp(wire.start_time.as_ref()),
             assign_time: timestamp(wire.assign_time.as_ref()),
@@ -88,8 +88,8 @@ impl From<&v1::StepAttempt> for StepAttempt {
             },
             error: wire.error.as_ref().map(ExecutionError::from),
             usage: wire.usage.as_ref().map(Usage::from),
-            child: said(&wire.child),
-            policy_rule: said(&wire.policy_rule),
+            child: optional(&wire.child),
+            policy_rule: optional(&wire.policy_rule),
             policy_decision: label(wire.policy_decision().label()),
         }
     }

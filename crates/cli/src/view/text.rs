@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::visible::visible;
+use stateway_phrases::visible;
 
 /// Text of others. In JSON it is as it came; shown to people it cannot act on the terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

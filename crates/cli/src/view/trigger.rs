@@ -68,7 +68,7 @@ impl DisabledTrigger {
     pub fn by_whom(&self) -> String {
         let mut text = format!("by {}", self.disabled_by);
         if let Some(time) = self.disable_time {
-            text = format!("{text} at {}", crate::screen::moment(time));
+            text = format!("{text} at {}", crate::screen::stamp(time));
         }
         if !self.comment.is_empty() {
             text = format!("{text}: {}", self.comment);

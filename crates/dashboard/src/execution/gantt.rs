@@ -120,7 +120,7 @@ fn title(span: &Span, end: Timestamp) -> String {
         0 => String::new(),
         attempt => format!("attempt {attempt}: "),
     };
-    let told = visible(&span.told, false);
+    let told = visible(&span.told);
     let told: String = told.chars().take(200).collect();
     let parts = format!(
         "{attempt}{} ({}) from {}",
@@ -146,7 +146,7 @@ fn told(lane: &Lane, now: Timestamp) -> String {
             length(span.from, end)
         )
     });
-    let name = visible(&lane.step, false);
+    let name = visible(&lane.step);
     format!("{name}: {}", spans.collect::<Vec<_>>().join("; "))
 }
 

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Branch, Event, ExecutionView, ListEventsRequest};
 
 use super::facts::Facts;
-use super::overview::cost;
 use crate::Site;
 use crate::executions::{ExecutionPath, path_of};
 use crate::fields::{Fields, link};
@@ -158,7 +158,7 @@ fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
                 " from event " (branch.cutoff_sequence) " of branch " (said(branch_number(&branch.parent_branch)))
             }
             @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
-            @if let Some(usage) = &branch.usage { ", used " (cost(usage)) }
+            @if let Some(usage) = &branch.usage { ", used " (usage_of(usage)) }
             @if let Some(time) = moment(branch.create_time.as_ref()) { span.muted { ", " (ago(time, now)) } }
         }
     }

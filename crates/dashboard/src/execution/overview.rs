@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::provider_health::Status;
 use stateway_proto::v1::{
-    Execution, ExecutionError, ExplainExecutionResponse, RetryBasis, SubState, TableRow, Usage,
+    Execution, ExecutionError, ExplainExecutionResponse, RetryBasis, SubState, TableRow,
 };
 
 use super::facts::Facts;
@@ -54,9 +55,9 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
             }
             @if let Some(usage) = &execution.usage {
                 div { dt { "Used" } dd {
-                    (cost(usage))
+                    (usage_of(usage))
                     @if let Some(abandoned) = &execution.abandoned_usage {
-                        ", of it on abandoned branches " (cost(abandoned))
+                        ", of it on abandoned branches " (usage_of(abandoned))
                     }
                 } }
             }
@@ -121,18 +122,6 @@ fn by(who: &str, time: Option<&prost_types::Timestamp>, now: Timestamp) -> Marku
         @if !who.is_empty() { "by " (said_within(who, 80)) }
         @if let Some(time) = moment(time) { " " (ago(time, now)) }
     }
-}
-
-/// Tokens and money; the currency is the worker's.
-pub(super) fn cost(usage: &Usage) -> Markup {
-    html! {
-        (usage.input_token_count) " + " (usage.output_token_count) " tokens"
-        @if usage.cost_micros > 0 { ", " (micros(usage.cost_micros)) }
-    }
-}
-
-fn micros(micros: i64) -> String {
-    format!("{}.{:04}", micros / 1_000_000, micros % 1_000_000 / 100)
 }
 
 fn definition(name: &str, revision: &str) -> Markup {

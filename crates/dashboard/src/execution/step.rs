@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::step_attempt::Outcome;
 use stateway_proto::v1::{Payload, StepAttempt, StepDetail};
 
 use super::facts::Facts;
-use super::overview::{cost, trouble};
+use super::overview::trouble;
 use crate::executions::{ExecutionPath, path_of, reason, shown};
 use crate::sub_state::badge;
 use crate::text::{branch_number, cut, lines, prose, said_within, set_out};
@@ -122,7 +123,7 @@ fn row(attempt: &StepAttempt, now: Timestamp) -> Markup {
             }
             td.time { @if let Some(time) = moment(attempt.start_time.as_ref()) { (ago(time, now)) } }
             td.time { @if let Some(time) = moment(attempt.end_time.as_ref()) { (ago(time, now)) } }
-            td { @if let Some(usage) = &attempt.usage { (cost(usage)) } }
+            td { @if let Some(usage) = &attempt.usage { (usage_of(usage)) } }
             td {
                 @if let Some(error) = &attempt.error {
                     (said_within(&error.message, 160))

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Reason, Step, SubState};
 
 use super::action::{Action, allowed};
 use super::facts::Facts;
-use super::overview::cost;
 use super::step::execution;
 use crate::executions::{ExecutionPath, attempt, reason, waiting};
 use crate::fields::link;
@@ -219,7 +219,7 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
                     span.part.muted { "after " (said_within(&step.blocked_by.join(", "), 120)) }
                 }
                 @if !step.child.is_empty() { span.part { "done by " (execution(&step.child)) } }
-                @if let Some(usage) = &step.usage { span.part.muted { (cost(usage)) } }
+                @if let Some(usage) = &step.usage { span.part.muted { (usage_of(usage)) } }
                 @if let Some(progress) = under_way {
                     span.part {
                         progress max="1" value=(progress.fraction) {}

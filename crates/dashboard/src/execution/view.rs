@@ -29,7 +29,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let facts = Box::pin(Facts::read(&site, &visitor, &path, fields.get("step"))).await?;
     let (_, id) = shown(&facts.execution.name);
-    let id = visible(&id, false).into_owned();
+    let id = visible(&id).into_owned();
     let now = Timestamp::now();
     let history = match history::whole(&facts).filter(|_| !fields.has("events")) {
         Some(whole) => whole,

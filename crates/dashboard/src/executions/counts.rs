@@ -1,6 +1,7 @@
 //! How many executions show each sub-state, as links to them.
 
 use maud::{Markup, html};
+use stateway_phrases::grouped;
 use stateway_proto::v1::{CountExecutionsRequest, CountExecutionsResponse, SubState};
 
 use super::presets::by_sub_state;
@@ -58,29 +59,4 @@ fn ids(names: &[String]) -> String {
         .iter()
         .map(|name| name.strip_prefix("providers/").unwrap_or(name));
     ids.collect::<Vec<_>>().join(", ")
-}
-
-/// `12 345` with thin blanks between thousands.
-fn grouped(count: i64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push('\u{202f}');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_set_apart() {
-        assert_eq!(grouped(7), "7");
-        assert_eq!(grouped(123), "123");
-        assert_eq!(grouped(1_234_567), "1\u{202f}234\u{202f}567");
-    }
 }

@@ -2,16 +2,20 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use stateway_proto::v1::wait::{Blocker, Kind};
+use stateway_phrases::{self as phrases, Piece};
 use stateway_proto::v1::{Execution, ExecutionError, Retry, SubState, Wait};
 
 use crate::text::{prose, said_within};
-use crate::time::{lasting, moment, until};
+use crate::time::{lasting, until};
 
 /// Characters of an error in a row.
 const SHORT: usize = 90;
 /// Characters of a wait's detail.
 const DETAIL: usize = 200;
+/// Characters of the names of steps.
+const STEPS: usize = 80;
+/// Characters of a name.
+const NAME: usize = 60;
 
 /// The attempt, the wait or the trouble.
 pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
@@ -24,68 +28,52 @@ pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
     html! {
         @if execution.reopen.is_some() { span.part.muted { "↻ reopened" } }
         @match sub_state {
-            SubState::BackingOff => { (backing_off(&retry, now)) }
+            SubState::BackingOff => { (at(execution)) (backing_off(&retry, now)) }
             SubState::Succeeded => {}
             _ => {
+                @if let Some(error) = trouble { span.part { (short_error(error)) } }
+                @else { (at(execution)) }
                 @if retry.attempt > 1 { span.part { (attempt(&retry)) } }
                 @for wait in execution.waits.iter().take(3) { span.part { (waiting(wait, now)) } }
-                @if let Some(error) = trouble { span.part { (short_error(error)) } }
-                @else if execution.waits.is_empty() && !execution.current_steps.is_empty() {
-                    span.part.muted { "at " (said_within(&execution.current_steps.join(", "), 60)) }
-                }
             }
         }
     }
+}
+
+/// The steps that an open execution is at.
+fn at(execution: &Execution) -> Markup {
+    let steps: Vec<_> = execution.current_steps.iter().map(String::as_str).collect();
+    let at = phrases::at(&steps, "");
+    html! { @if !at.is_empty() { span.part.muted { (said_within(&at, STEPS)) } } }
 }
 
 /// `attempt 2 of 5`.
 pub(crate) fn attempt(retry: &Retry) -> String {
-    match retry.max_attempt_count {
-        Some(0) => format!("attempt {} (no limit)", retry.attempt),
-        Some(most) => format!("attempt {} of {most}", retry.attempt),
-        None => format!("attempt {}", retry.attempt),
-    }
+    phrases::attempt(retry.attempt, retry.max_attempt_count)
 }
 
 /// `waits for approval release for 3 min, expires in 5 min`.
 pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
-    let deadline = moment(wait.expire_time.as_ref());
-    let ends = if wait.kind() == Kind::Timer {
-        "ends "
-    } else {
-        "expires "
-    };
-    let queued = matches!(
-        wait.blocker(),
-        Blocker::Slot | Blocker::Concurrency | Blocker::Memory
-    );
-    html! {
-        @match (wait.kind(), wait.blocker()) {
-            (_, Blocker::Worker) => {
-                "waits for a worker" @if !wait.name.is_empty() { " of role " }
-            }
-            (_, Blocker::Slot | Blocker::Concurrency | Blocker::Memory) => { "waits for its turn" }
-            (Kind::Escalation, _) => {
-                "waits for a person's decision " @if !wait.name.is_empty() { "by " }
-            }
-            (kind, _) => { "waits for " (kind.label()) " " }
-        }
-        @if !wait.name.is_empty() && !queued { code { (said_within(&wait.name, 60)) } }
-        @if let Some(since) = moment(wait.start_time.as_ref()) { " " (lasting(since, now)) }
-        @if let Some(time) = deadline { ", " (ends) (until(time, now)) }
-        @if !wait.detail.is_empty() { ": " (prose(&wait.detail, DETAIL)) }
-    }
+    marked_up(&phrases::waiting(&wait.into()), now, DETAIL)
 }
 
 fn backing_off(retry: &Retry, now: Timestamp) -> Markup {
-    let next = moment(retry.next_attempt_time.as_ref());
+    let pieces = phrases::backing_off(&retry.into());
+    html! { span.part { (marked_up(&pieces, now, SHORT)) } }
+}
+
+/// The sentence as markup: names as code, times that the script keeps up to date.
+fn marked_up(pieces: &[Piece<'_>], now: Timestamp, longest: usize) -> Markup {
     html! {
-        span.part {
-            @if retry.attempt == 0 { "an attempt" } @else { (attempt(retry)) }
-            " failed"
-            @if let Some(error) = &retry.last_error { ": " (said_within(&error.message, SHORT)) }
+        @for piece in pieces {
+            @match piece {
+                Piece::Text(text) => { (text) }
+                Piece::Name(name) => { code { (said_within(name, NAME)) } }
+                Piece::Message(message) => { (prose(message, longest)) }
+                Piece::Until(time) => { (until(*time, now)) }
+                Piece::Lasting(since) => { " " (lasting(*since, now)) }
+            }
         }
-        @if let Some(next) = next { span.part { "next " (until(next, now)) } }
     }
 }
 
