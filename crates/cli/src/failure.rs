@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use stateway_phrases::visible;
+
 use crate::exit::Exit;
-use crate::spoken::spoken;
-use crate::visible::visible;
+use crate::hint_commands::in_commands;
 
 /// The result of a command: how the process ends, or why it does not end well.
 pub type Outcome = Result<Exit, Failure>;
@@ -42,10 +43,10 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Adds the remedy.
+    /// Adds the remedy. Actions that it refers to become commands.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = hint.into();
+        self.hint = in_commands(&hint.into());
         self
     }
 
@@ -80,7 +81,10 @@ impl From<stateway_client::Error> for Failure {
             details: new
                 .map(|found| format!("  {}: {}", found.field, found.description))
                 .collect(),
-            hint: spoken(error.hint()),
+            hint: match error.metadata().get("hint") {
+                Some(advice) => in_commands(advice),
+                None => error.hint().to_owned(),
+            },
         }
     }
 }

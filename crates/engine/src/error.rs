@@ -26,7 +26,7 @@ pub struct EngineError {
     pub reason: &'static str,
     /// A lower-case fragment for people.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// What to do about it, with actions as `stateway_model::hint` refers to them; may be empty.
     pub hint: Box<str>,
     /// The component that failed while the rest of the engine may answer: `store` or `keeper`.
     pub component: Option<&'static str>,
@@ -70,7 +70,7 @@ impl EngineError {
             "EXECUTION_NOT_FOUND",
             format_args!("there is no execution `{id}`"),
         )
-        .hint("`stateway list` shows every execution.")
+        .hint("{ListExecutions} shows every execution.")
     }
 
     pub(crate) fn no_definition(name: &str) -> Self {
@@ -79,7 +79,7 @@ impl EngineError {
             "DEFINITION_NOT_FOUND",
             format_args!("there is no definition `{name}`"),
         )
-        .hint("`stateway definitions list` shows every definition.")
+        .hint("{ListDefinitions} shows every definition.")
     }
 
     pub(crate) fn no_revision(name: &str, revision: &str) -> Self {
@@ -88,7 +88,7 @@ impl EngineError {
             "REVISION_NOT_FOUND",
             format_args!("the definition `{name}` has no revision {revision}"),
         )
-        .hint("`stateway definitions get NAME` lists the revisions.")
+        .hint(format!("{{GetDefinition {name}}} lists the revisions."))
     }
 
     /// The same reason as for an unknown definition: a program treats both alike.
@@ -98,7 +98,7 @@ impl EngineError {
             "DEFINITION_NOT_FOUND",
             format_args!("the definition `{name}` was deleted"),
         )
-        .hint("Apply it again: stateway definitions apply FILE.")
+        .hint("Apply it again with {ApplyDefinition}.")
     }
 
     pub(crate) fn request_reused() -> Self {

@@ -328,7 +328,7 @@ impl Reader {
                     format!("execution `{id}` has more than {MOST_RECORDED_EVENTS} events");
                 let refused =
                     EngineError::new(ErrorKind::FailedPrecondition, "HISTORY_TOO_LONG", message);
-                return Err(refused.hint("ListEvents reads it a page at a time."));
+                return Err(refused.hint("{ListEvents} reads it a page at a time."));
             }
             let source = store.source(&kept.revision)?;
             let source = source.map(|(name, source)| Source {
@@ -460,7 +460,7 @@ fn known_branches(store: &dyn Reading, kept: &ExecutionRow, branch: u32) -> Resu
     let id = &kept.origin.id;
     let message = format_args!("execution `{id}` has no branch {branch}");
     let refused = EngineError::new(ErrorKind::NotFound, "BRANCH_NOT_FOUND", message);
-    Err(refused.hint("`stateway branches NAME` (ListBranches) lists the branches."))
+    Err(refused.hint("{ListBranches} lists the branches."))
 }
 
 /// Adds to each branch what its own events cost.

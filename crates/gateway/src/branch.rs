@@ -19,10 +19,7 @@ pub(crate) fn branch_name(execution: &ExecutionName, branch: u32) -> String {
 /// The branch that a request names, of the execution that it is about.
 pub(crate) fn branch_of(execution: &ExecutionName, name: &str) -> Result<BranchChoice, Status> {
     let wrong = |message: String| {
-        Status::from(
-            Refusal::invalid("branch", message)
-                .hint("`stateway branches NAME` (ListBranches) lists the branches."),
-        )
+        Status::from(Refusal::invalid("branch", message).hint("{ListBranches} lists the branches."))
     };
     let (of, branch) = name.rsplit_once("/branches/").ok_or_else(|| {
         let pattern = "providers/{provider}/executions/{execution}/branches/{branch}";

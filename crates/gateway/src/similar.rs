@@ -44,10 +44,11 @@ pub(crate) async fn no_portable_definition(
             let message = format!("{message}; did you mean `{similar}`?");
             Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message)
                 .with("suggestion", similar)
-                .hint("ListDefinitions shows every definition.")
+                .hint("{ListDefinitions} shows every definition.")
         }
-        None => Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message)
-            .hint("ApplyDefinition uploads a definition; ListDefinitions shows every definition."),
+        None => Refusal::new(Code::NotFound, DEFINITION_NOT_FOUND, message).hint(
+            "{ApplyDefinition} uploads a definition; {ListDefinitions} shows every definition.",
+        ),
     };
     match upstreams {
         [only] => refusal.with("provider", only.id.to_string()),

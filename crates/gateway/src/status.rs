@@ -5,7 +5,7 @@ mod read_back;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use stateway_model::ProviderId;
+use stateway_model::{ProviderId, hint};
 use stateway_provider_api::{Error, ErrorKind};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -25,8 +25,10 @@ const NATIVE_CODE: &str = "native_code";
 const COMPONENT: &str = "component";
 const SUGGESTION: &str = "suggestion";
 const ANSWERED: &str = "answered";
+/// The hint with its actions as data, for clients that word them: see `stateway_model::hint`.
+const HINT: &str = "hint";
 /// The keys that belong to the gateway.
-const RESERVED: [&str; 7] = [
+const RESERVED: [&str; 8] = [
     KIND,
     VERB,
     PROVIDER,
@@ -34,6 +36,7 @@ const RESERVED: [&str; 7] = [
     COMPONENT,
     SUGGESTION,
     ANSWERED,
+    HINT,
 ];
 /// Before a key of the engine's own that would collide with a key of the gateway.
 const OF_ENGINE: &str = "engine_";
@@ -112,8 +115,7 @@ pub(crate) fn of_provider(provider: &ProviderId, error: &Error) -> Status {
     let given = texts.iter().filter(|(_, text)| !text.is_empty());
     metadata.extend(given.map(|(key, text)| ((*key).to_owned(), (*text).to_owned())));
     let mut details = ErrorDetails::new();
-    details.set_error_info(error.reason(), DOMAIN, metadata);
-    advise(&mut details, &error.hint);
+    inform(&mut details, error.reason(), metadata, &error.hint);
     if error.kind.is_retryable() {
         details.set_retry_info(Some(error.retry_after.unwrap_or(DEFAULT_PAUSE)));
     }
@@ -145,11 +147,20 @@ pub(crate) struct Refusal {
     pause: Option<Duration>,
 }
 
-/// Adds what a person can do about an error (AIP-193): it is no part of the metadata, which programs
-/// read.
-fn advise(details: &mut ErrorDetails, hint: &str) {
-    if !hint.is_empty() {
-        details.set_localized_message("en-US", hint);
+/// Adds the reason, and what a person can do about it: as a message (AIP-193) that names methods of
+/// the API, and in the metadata for clients that name their own commands or buttons.
+fn inform(
+    details: &mut ErrorDetails,
+    reason: &str,
+    mut metadata: HashMap<String, String>,
+    advice: &str,
+) {
+    if hint::refers(advice) {
+        metadata.insert(HINT.to_owned(), advice.to_owned());
+    }
+    details.set_error_info(reason, DOMAIN, metadata);
+    if !advice.is_empty() {
+        details.set_localized_message("en-US", hint::in_api(advice));
     }
 }
 
@@ -177,7 +188,7 @@ impl Refusal {
     pub(crate) fn unsupported(what: &str) -> Self {
         let message = format!("no configured provider offers {what}");
         Self::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
-            .hint("GetProvider lists the capabilities of each provider.")
+            .hint("{GetProvider} lists the capabilities of each provider.")
     }
 
     /// Adds what is wrong with a field.
@@ -210,8 +221,12 @@ impl Refusal {
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
         let mut details = ErrorDetails::new();
-        details.set_error_info(refusal.reason, DOMAIN, refusal.metadata);
-        advise(&mut details, &refusal.hint);
+        inform(
+            &mut details,
+            refusal.reason,
+            refusal.metadata,
+            &refusal.hint,
+        );
         for (field, what) in refusal.violations {
             details.add_bad_request_violation(field, what);
         }

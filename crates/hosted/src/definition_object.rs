@@ -224,7 +224,7 @@ pub fn missing(name: &str, deleted: bool) -> Refusal {
         format!("there is no definition `{name}`")
     };
     Refusal::new(ErrorKind::NotFound, "DEFINITION_NOT_FOUND", message)
-        .hint("`stateway definitions list` shows every definition.")
+        .hint("{ListDefinitions} shows every definition.")
 }
 
 fn done(kept: StoredDefinition, changed: bool, mut writes: Vec<Write>) -> Turn {

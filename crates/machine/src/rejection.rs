@@ -139,33 +139,29 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// What the sender can do: a sentence.
+    /// What the sender can do: a sentence that refers to actions as `stateway_model::hint` does.
     #[must_use]
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::NotCreated => "Create the execution first.",
             Self::AlreadyCreated => "Use another execution id.",
             Self::AlreadyFinished { .. } => {
-                "Start a new execution, or run this one again from a step with RetryFrom."
+                "Start a new execution, or run this one again from a step with {RetryFrom}."
             }
             Self::WrongState { .. } => "Read the execution again and act on its current state.",
             Self::RollingBack => {
                 "Wait until the rollback has ended, or end the execution immediately with a kill \
-                 (CancelExecution with mode KILL, `stateway cancel --kill`)."
+                 ({KillExecution})."
             }
-            Self::Escalated => {
-                "See `stateway escalations list`, then resume, reassign or cancel the step."
-            }
-            Self::NothingBacksOff => "Read the execution again; `stateway get` shows its steps.",
+            Self::Escalated => "See {ListEscalations}, then resume, reassign or cancel the step.",
+            Self::NothingBacksOff => "Read the execution again; {GetExecution} shows its steps.",
             Self::CompensationInProgress { .. } => "Wait until the compensation has ended.",
             Self::EscalationUnresolved(_) => {
                 "An escalation of the execution is not resolved. Ask someone who may resolve the \
                  escalation."
             }
             Self::StepAndStart => "Name a step to give it other input or feedback.",
-            Self::NothingFailed => {
-                "Name a step with `--step`, or run every step again with `--from-start`."
-            }
+            Self::NothingFailed => "Name a step, or run every step again.",
             Self::NotBegun { .. } => "Name a step that has begun.",
             Self::TakesNoInput { .. } => "Leave the input out.",
             Self::TakesNoFeedback { .. } => "Leave the feedback out.",
@@ -180,19 +176,19 @@ impl Rejection {
             Self::StaleApproval { .. } => {
                 "List the approvals again; this request was decided or replaced."
             }
-            Self::NoApproval { .. } => "`stateway approvals list` shows the approvals.",
+            Self::NoApproval { .. } => "{ListApprovals} shows the approvals.",
             Self::ApprovalExpired { .. } => {
                 "Read the execution again; `onExpiry` has been applied."
             }
             Self::AlreadyDecided { .. } => "No action is needed; the first decision is final.",
             Self::RoleRequired { .. } => {
-                "Ask a person who has the role, or name your role (`stateway --role`)."
+                "Ask a person who has the role, or name your role ({SendRoles})."
             }
             Self::SelfApproval { .. }
             | Self::RedoneBySelf { .. }
             | Self::OwnWork { .. }
             | Self::ReassignedBySelf { .. } => {
-                "Ask another person to decide. A decision needs the name of the person (`stateway --as`)."
+                "Ask another person to decide. A decision needs the name of the person ({SendName})."
             }
             Self::StaleEscalation { .. } => "List the escalations again; this one was resolved.",
             Self::NotEscalated { .. } => "Read the escalations again.",

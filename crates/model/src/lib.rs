@@ -14,6 +14,7 @@ mod error_kind;
 mod etag;
 mod execution;
 mod headline;
+pub mod hint;
 mod history;
 mod intervention;
 mod name;

@@ -34,7 +34,8 @@ pub struct ErrorParts {
     pub verb: Verb,
     /// What happened: a lower-case fragment, no secrets, no stack traces.
     pub message: String,
-    /// A sentence that tells the reader what to do; may be empty.
+    /// A sentence that tells the reader what to do, with actions as [`stateway_model::hint`] refers to
+    /// them; may be empty.
     pub hint: String,
     /// The engine's own error name or code, verbatim; may be empty.
     pub native_code: String,

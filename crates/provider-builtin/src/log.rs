@@ -68,7 +68,7 @@ async fn events(
             let message = format!("execution `{id}` has more than {MOST_EVENTS} events");
             return Err(Error::new(ErrorKind::FailedPrecondition, verb, message)
                 .with_reason("HISTORY_TOO_LONG")
-                .with_hint("ListEvents reads it a page at a time."));
+                .with_hint("{ListEvents} reads it a page at a time."));
         }
     }
 }
@@ -96,5 +96,5 @@ async fn plan(
 pub(crate) fn unreadable(verb: Verb, why: &str) -> Error {
     Error::new(ErrorKind::DataLoss, verb, why)
         .with_reason("LOG_UNREADABLE")
-        .with_hint("Nothing was changed. VerifyExecution shows what is wrong with the log.")
+        .with_hint("Nothing was changed. {VerifyExecution} shows what is wrong with the log.")
 }

@@ -120,7 +120,7 @@ pub(crate) async fn resume(
         "completed" => return Err(already_finished(verb)),
         "backing-off" => {
             return Err(Error::precondition(verb, "the invocation is not paused")
-                .with_hint("The engine retries automatically; RetryNow retries immediately."));
+                .with_hint("The engine retries automatically; {RetryNow} retries immediately."));
         }
         status => {
             let message = format!("the invocation is {status}, not paused");

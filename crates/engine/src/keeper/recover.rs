@@ -101,7 +101,7 @@ impl Keeper {
                     codes(&mended.repaired)
                 ),
             )
-            .hint("See `stateway verify`, then decide with `stateway recover`."));
+            .hint("See {VerifyExecution}, then decide with {RecoverExecution}."));
         }
         self.mend(basis, &mended, by, cause)?;
         Ok(mended)

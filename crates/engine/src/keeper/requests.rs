@@ -104,10 +104,11 @@ impl Keeper {
             return Ok(());
         }
         let (reason, hint) = match verb {
-            Verb::ResolveEscalation { .. } => {
-                ("STALE_ESCALATION", "ListEscalations shows what is pending.")
-            }
-            _ => ("STALE_APPROVAL", "ListApprovals shows what is pending."),
+            Verb::ResolveEscalation { .. } => (
+                "STALE_ESCALATION",
+                "{ListEscalations} shows what is pending.",
+            ),
+            _ => ("STALE_APPROVAL", "{ListApprovals} shows what is pending."),
         };
         let message = "the request belongs to a branch that the execution has left";
         Err(EngineError::new(ErrorKind::FailedPrecondition, reason, message).hint(hint))

@@ -183,7 +183,7 @@ impl Verification<'_> {
             let (why, hint) = if self.log.events() == 0 {
                 (
                     "the execution has a row but no event",
-                    "Restore a backup, or remove it with `stateway purge`.",
+                    "Restore a backup, or purge the execution.",
                 )
             } else {
                 (
@@ -196,7 +196,7 @@ impl Verification<'_> {
         let Some(state) = self.begin(&first)? else {
             let (why, hint) = (
                 "the revision with which the execution was started is not stored",
-                "Apply that revision again (`stateway definitions apply`), then recover.",
+                "Apply that revision of the definition again, then recover the execution.",
             );
             return Ok(self.refused(&trusted, Code::E2, why, hint));
         };

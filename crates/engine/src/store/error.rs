@@ -121,7 +121,7 @@ impl StoreError {
             }
             Self::Full => "Free some space; nothing that was answered is lost.",
             Self::Corrupt { .. } => {
-                "Nothing was changed. See `stateway verify`, then recover it or restore a backup."
+                "Nothing was changed. Verify the execution, then recover it or restore a backup."
             }
             Self::Failed(_) => "See the log; nothing that was answered is lost.",
         }

@@ -38,9 +38,7 @@ fn too_large(method: &str, most: usize, bytes: usize, answer: &[u8]) -> Status {
     );
     let mut ways = Vec::new();
     if largest.is_payload {
-        ways.push(
-            "Read the payload with ReadPayload (`stateway get NAME --payload input|output`).",
-        );
+        ways.push("Read the payload with {ReadPayload}.");
     }
     if API.has_page_size(method) {
         ways.push("Ask for a smaller `page_size`.");

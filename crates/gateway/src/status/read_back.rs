@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic_types::StatusExt;
 
 use super::{
-    ANSWERED, COMPONENT, DOMAIN, KIND, NATIVE_CODE, OF_ENGINE, PROVIDER, SUGGESTION, VERB,
+    ANSWERED, COMPONENT, DOMAIN, HINT, KIND, NATIVE_CODE, OF_ENGINE, PROVIDER, SUGGESTION, VERB,
     is_prefixed,
 };
 
@@ -36,7 +36,10 @@ pub fn provider_error(status: &Status) -> Option<Error> {
     }
     let mut error = Error::new(kind, verb, message);
     let hint = details.localized_message();
-    error.hint = hint.map(|hint| hint.message.clone()).unwrap_or_default();
+    error.hint = metadata
+        .remove(HINT)
+        .or_else(|| hint.map(|hint| hint.message.clone()))
+        .unwrap_or_default();
     error.native_code = metadata.remove(NATIVE_CODE).unwrap_or_default();
     error.reason = Some(info.reason.clone())
         .filter(|reason| reason != kind.reason())
@@ -114,6 +117,7 @@ mod tests {
                     plain(),
                     plain().by_engine(),
                     plain().without_engine(),
+                    plain().with_hint("{RetryNow} retries immediately."),
                 ] {
                     let back = provider_error(&of_provider(&provider, &sent)).unwrap();
                     // A client is always given a pause where a retry helps.

@@ -78,7 +78,7 @@ impl Directory {
         Err(
             Refusal::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
                 .with("provider", id.to_string())
-                .hint("GetProvider lists the capabilities of each provider.")
+                .hint("{GetProvider} lists the capabilities of each provider.")
                 .into(),
         )
     }

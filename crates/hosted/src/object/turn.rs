@@ -57,7 +57,7 @@ impl Execution {
         let plan = plan.map_err(|why| invalid("INVALID_DEFINITION", why))?;
         if let Some(reason) = crate::portability::impossible(plan.definition()).first() {
             return Err(invalid("DEFINITION_NOT_PORTABLE", reason.clone())
-                .hint("ValidateDefinition lists everything that a host cannot do."));
+                .hint("{ValidateDefinition} lists everything that a host cannot do."));
         }
         let id: Arc<str> = object.into();
         let body = request.body.clone().unwrap_or_default();

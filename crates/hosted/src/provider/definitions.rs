@@ -302,7 +302,7 @@ fn no_revision(name: &str, revision: &str) -> Error {
     let message = format!("the definition `{name}` has no revision {revision}");
     Error::new(ErrorKind::NotFound, Verb::PortableDefinitions, message)
         .with_reason("REVISION_NOT_FOUND")
-        .with_hint("`stateway definitions get NAME` lists the revisions.")
+        .with_hint("{GetDefinition} lists the revisions.")
 }
 
 /// A revision, or the current one; none of a deleted definition.

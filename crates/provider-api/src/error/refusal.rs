@@ -10,7 +10,7 @@ impl Error {
     pub fn unsupported(verb: Verb) -> Self {
         let message = format!("this provider does not support `{verb}`");
         Self::new(ErrorKind::Unsupported, verb, message)
-            .with_hint("GetProvider lists the capabilities of each provider.")
+            .with_hint("{GetProvider} lists the capabilities of each provider.")
     }
 
     /// The answer to a request that is wrong in any state.
@@ -62,7 +62,7 @@ impl Error {
     pub fn already_finished(verb: Verb, message: impl Into<String>) -> Self {
         Self::precondition(verb, message)
             .with_reason("ALREADY_FINISHED")
-            .with_hint("Start a new execution, or run this one again from a step with RetryFrom.")
+            .with_hint("Start a new execution, or run this one again from a step with {RetryFrom}.")
     }
 
     /// The answer to a verb that takes only finished executions.

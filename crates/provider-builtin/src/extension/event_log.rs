@@ -175,7 +175,7 @@ fn refused(recording: &Recording, error: &RecordingError) -> Error {
     }
     Error::new(ErrorKind::Expired, Verb::Replay, error.to_string())
         .with_reason("NOT_IN_HISTORY")
-        .with_hint("ListEvents and ListBranches show the events and branches.")
+        .with_hint("{ListEvents} and {ListBranches} show the events and branches.")
 }
 
 fn event(record: &EventRecord, full: bool) -> BranchEvent {

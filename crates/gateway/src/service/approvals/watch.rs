@@ -41,7 +41,7 @@ impl Approvals {
             let message = "filter: a watch shows only pending approvals, and this filter matches none of them";
             return Err(Refusal::invalid("filter", message)
                 .reason("INVALID_FILTER")
-                .hint("Leave `state` out. ListApprovals lists approvals in other states.")
+                .hint("Leave `state` out. {ListApprovals} lists approvals in other states.")
                 .into());
         }
         let parent = narrowed(parent, filter.execution().as_ref())?;

@@ -105,7 +105,7 @@ pub(super) fn refusal(invalid: &Invalid) -> Status {
     let refusal = Refusal::new(Code::InvalidArgument, REASON, message)
         .with("errors", errors.len().to_string())
         .with("left_off", invalid.left_off.to_string())
-        .hint("ValidateDefinition lists every problem with line and column.");
+        .hint("{ValidateDefinition} lists every problem with line and column.");
     errors
         .into_iter()
         .fold(refusal, |refusal, found| {

@@ -431,7 +431,7 @@ fn without(upstream: &Upstream, what: &str) -> Status {
     let message = format!("provider {} does not support {what}", upstream.id);
     Refusal::new(Code::Unimplemented, "CAPABILITY_NOT_SUPPORTED", message)
         .with("provider", upstream.id.to_string())
-        .hint("GetProvider lists the capabilities of each provider.")
+        .hint("{GetProvider} lists the capabilities of each provider.")
         .into()
 }
 

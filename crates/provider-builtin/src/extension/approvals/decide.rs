@@ -173,7 +173,7 @@ fn decided_before(
         ),
         ApprovalState::Pending => return Err(otherwise),
     };
-    let hint = "GetApproval shows how the approval ended; ListApprovals shows what is pending.";
+    let hint = "{GetApproval} shows how the approval ended; {ListApprovals} shows what is pending.";
     Err(over(Verb::DecideApproval, reason, message, hint))
 }
 
@@ -203,7 +203,7 @@ fn resolved_before(
         (EscalationState::Pending, _) => return Err(otherwise),
     };
     let hint =
-        "GetEscalation shows how the escalation ended; ListEscalations shows what is pending.";
+        "{GetEscalation} shows how the escalation ended; {ListEscalations} shows what is pending.";
     Err(over(
         Verb::ResolveEscalation,
         "STALE_ESCALATION",

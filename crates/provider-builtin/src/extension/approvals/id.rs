@@ -30,10 +30,10 @@ impl Kind {
     /// The error of an id that names none.
     pub(super) fn not_found(self, verb: Verb, id: &str) -> Error {
         let (reason, hint) = match self {
-            Self::Approval => ("APPROVAL_NOT_FOUND", "ListApprovals names the approvals."),
+            Self::Approval => ("APPROVAL_NOT_FOUND", "{ListApprovals} names the approvals."),
             Self::Escalation => (
                 "ESCALATION_NOT_FOUND",
-                "ListEscalations names the escalations.",
+                "{ListEscalations} names the escalations.",
             ),
         };
         let message = format!("the execution has no {} `{id}`", self.collection());
