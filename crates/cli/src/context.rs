@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stateway_client::{Call, Client, v1};
+use stateway_phrases::visible;
 use stateway_provider_api::ANONYMOUS;
 
 use crate::arguments::{Globals, Output};
@@ -12,7 +13,6 @@ use crate::failure::Failure;
 use crate::screen::{self, Paint};
 use crate::target::Target;
 use crate::view;
-use crate::visible::visible;
 
 /// What a command needs.
 pub struct Context {
@@ -114,10 +114,17 @@ pub fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Says something to the person in front of the screen: one line, whatever is in it.
-pub fn talk(text: &str) {
+/// Prints one line to standard error, with line breaks and control characters escaped.
+pub fn print_message(text: &str) {
     // If standard error cannot be written, the message is lost.
     let _ = writeln!(io::stderr(), "{}", visible(text));
+}
+
+/// Prints text to standard error as it is: lines and colours of this program, whose texts of others are
+/// escaped already.
+pub fn announce(text: &str) {
+    // If standard error cannot be written, the message is lost.
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Pretty JSON.

@@ -27,6 +27,8 @@ pub enum Exit {
     Found = 8,
     /// A defect of Stateway.
     Internal = 70,
+    /// Ctrl-C ended a change of many executions before all of them were changed.
+    Interrupted = 130,
 }
 
 /// For `--help`.
@@ -41,7 +43,8 @@ Exit codes:
   6   the gateway or a provider does not answer, is too slow or too busy
   7   the timeout expired (wait, start --wait, watch)
   8   verify found a problem, the shadow differs (replay), or a case failed (conformance)
-  70  internal error of Stateway";
+  70  internal error of Stateway
+  130 interrupted by Ctrl-C before every execution was changed (commands with --filter)";
 
 impl Exit {
     /// The exit code for an answer of the gateway.
@@ -90,6 +93,7 @@ mod tests {
             Exit::Deadline,
             Exit::Found,
             Exit::Internal,
+            Exit::Interrupted,
         ] {
             let line = format!("\n  {:<3} ", exit as u8);
             assert!(HELP.contains(&line), "{exit:?} is missing");

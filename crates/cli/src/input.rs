@@ -39,10 +39,11 @@ pub fn json(argument: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// An empty text.
-pub fn given(text: &str) -> Result<String, String> {
-    match text.is_empty() {
-        true => Err("it is empty; check that the variable is set".into()),
-        false => Ok(text.to_owned()),
+pub fn non_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        Err("it is empty; check that the variable is set".into())
+    } else {
+        Ok(text.to_owned())
     }
 }
 
@@ -63,9 +64,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_is_not_the_same_as_not_given() {
-        assert_eq!(given("a").as_deref(), Ok("a"));
-        assert!(given("").is_err());
+    fn empty_is_not_the_same_as_not_non_empty() {
+        assert_eq!(non_empty("a").as_deref(), Ok("a"));
+        assert!(non_empty("").is_err());
     }
 
     #[test]

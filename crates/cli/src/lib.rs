@@ -7,6 +7,7 @@
 //! Results go to stdout, messages to stderr.
 
 pub mod arguments;
+pub mod batch;
 pub mod command;
 pub mod config;
 pub mod confirm;
@@ -16,17 +17,19 @@ pub mod demo;
 pub mod duration;
 pub mod exit;
 pub mod failure;
+pub mod hint_commands;
 pub mod input;
+pub mod matching;
 pub mod observability;
 pub mod outline;
 pub mod paging;
 pub mod program;
+pub mod progress;
 pub mod registry;
 pub mod resource;
 pub mod screen;
 pub mod sign_in;
-pub mod spoken;
 pub mod target;
 pub mod top;
 pub mod view;
-pub mod visible;
+pub mod write;

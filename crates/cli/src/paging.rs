@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::context::talk;
+use crate::context::print_message;
 use crate::failure::Failure;
 
 /// Which part of a list is wanted.
@@ -47,7 +47,7 @@ impl Paging {
 /// Prints how to get the next page, if there is one.
 pub fn more(token: &str) {
     if !token.is_empty() {
-        talk(&format!("there is more: --page-token {token}, or --all"));
+        print_message(&format!("there is more: --page-token {token}, or --all"));
     }
 }
 
@@ -56,7 +56,7 @@ pub fn warn_unreachable(unreachable: &mut Vec<String>, what: &str) {
     unreachable.sort();
     unreachable.dedup();
     for provider in unreachable {
-        talk(&format!(
+        print_message(&format!(
             "warning: {provider} does not answer; its {what} are missing here"
         ));
     }

@@ -14,7 +14,7 @@ use stateway_client::{Category, Done, Task, TaskError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// The longest output of a task: what the engine takes at most unless it is told otherwise.
+/// The longest output of a task: the default limit of the engine.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// How much of the end of standard error is kept.

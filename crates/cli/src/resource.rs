@@ -82,13 +82,13 @@ pub fn short_of_part(full: &str) -> String {
     let parts = ["/approvals/", "/escalations/"];
     let split = parts.iter().find_map(|part| full.rsplit_once(part));
     let Some((execution, part)) = split else {
-        return crate::visible::visible(full).into_owned();
+        return stateway_phrases::visible(full).into_owned();
     };
     let short = crate::screen::short_name(&execution.into());
     if short == execution {
-        return crate::visible::visible(full).into_owned();
+        return stateway_phrases::visible(full).into_owned();
     }
-    format!("{short}/{}", crate::visible::visible(part))
+    format!("{short}/{}", stateway_phrases::visible(part))
 }
 
 fn part(text: &str, collection: &str, pattern: &str) -> Result<String, Failure> {

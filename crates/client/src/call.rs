@@ -187,6 +187,12 @@ pub trait Write {
     }
 }
 
+/// Messages that can be limited to one state of the execution.
+pub trait ConditionalWrite: Write {
+    /// The etag that the execution must still have.
+    fn etag_field(&mut self) -> &mut String;
+}
+
 macro_rules! writes {
     ($($message:ident { $($etag:ident)? } $(if $repeat:expr)?;)+) => { $(
         impl Write for v1::$message {
@@ -204,6 +210,13 @@ macro_rules! writes {
                 }
             )?
         }
+        $(
+            impl ConditionalWrite for v1::$message {
+                fn etag_field(&mut self) -> &mut String {
+                    &mut self.$etag
+                }
+            }
+        )?
     )+ };
 }
 
@@ -282,25 +295,26 @@ impl<M: Write> Call<M> {
     }
 }
 
-/// Constructors of calls about one execution, and the etag of those that change it.
+impl<M: ConditionalWrite> Call<M> {
+    /// Refused with `ABORTED` if the execution has another etag by now.
+    ///
+    /// The client does not retry a call with an etag: a repetition of a change that was carried out
+    /// would be refused by its own etag. After `UNAVAILABLE`, read the execution to see whether it
+    /// was changed.
+    #[must_use]
+    pub fn etag(self, etag: impl Into<String>) -> Self {
+        self.with(|message| *message.etag_field() = etag.into())
+    }
+}
+
+/// Constructors of calls about one execution.
 macro_rules! about_one {
-    ($($alias:ident { $field:ident $(, $etag:ident)? })+) => { $(
+    ($($alias:ident { $field:ident })+) => { $(
         impl $alias {
             /// About this execution: `providers/{provider}/executions/{execution}`.
             pub fn new(name: impl Into<String>) -> Self {
                 Self::from_message(Default::default()).with(|message| message.$field = name.into())
             }
-            $(
-                /// Refused with `ABORTED` if the execution has another etag by now.
-                ///
-                /// A call with an etag is not tried again by itself: a repeat of one that was
-                /// carried out would be refused by its own etag. After `UNAVAILABLE`, read the
-                /// execution to see whether it happened.
-                #[must_use]
-                pub fn $etag(self, etag: impl Into<String>) -> Self {
-                    self.with(|message| message.$etag = etag.into())
-                }
-            )?
         }
     )+ };
 }
@@ -310,21 +324,21 @@ about_one! {
     Wait { name }
     Events { parent }
     Explain { name }
-    Signal { name, etag }
-    Cancel { name, etag }
-    Pause { name, etag }
-    Resume { name, etag }
-    RetryNow { name, etag }
-    RetryFrom { name, etag }
-    AdoptDefinition { name, etag }
+    Signal { name }
+    Cancel { name }
+    Pause { name }
+    Resume { name }
+    RetryNow { name }
+    RetryFrom { name }
+    AdoptDefinition { name }
     Project { name }
     GetApproval { name }
-    DecideApproval { name, etag }
+    DecideApproval { name }
     GetEscalation { name }
-    ResolveEscalation { name, etag }
-    Purge { name, etag }
+    ResolveEscalation { name }
+    Purge { name }
     Verify { name }
-    Recover { name, etag }
+    Recover { name }
     Replay { name }
     ListBranches { parent }
     ExportHistory { name }

@@ -47,9 +47,9 @@ mod watch;
 mod worker;
 
 pub use call::{
-    AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, Count, DecideApproval,
-    DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain, ExportHistory, Get,
-    GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep,
+    AdoptDefinition, ApplyDefinition, Backup, Call, Cancel, ConditionalWrite, Count,
+    DecideApproval, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain,
+    ExportHistory, Get, GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep,
     IdempotentCapability, List, ListApprovals, ListBranches, ListDefinitions, ListEscalations,
     ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge, PurgeExecutions, ReadPayload,
     Recover, Repeat, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,

@@ -11,7 +11,7 @@ use stateway_model::Labels;
 use super::config::refused;
 use crate::arguments::{Globals, Output};
 use crate::config::{Config, Overrides, load};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -197,7 +197,7 @@ impl Test {
             Output::Json => print(&to_json(&tested)?)?,
             Output::Table => print(&table(&tested))?,
         }
-        talk(&format!("{} cases, {failed} failed", tested.len()));
+        print_message(&format!("{} cases, {failed} failed", tested.len()));
         Ok(if failed == 0 { Exit::Ok } else { Exit::Found })
     }
 }

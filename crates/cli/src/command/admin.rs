@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use stateway_client::{Call, v1};
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -104,7 +104,7 @@ impl Purge {
             if !self.yes || !answer.more {
                 break;
             }
-            talk(&format!("{} removed so far", purged.purge_count));
+            print_message(&format!("{} removed so far", purged.purge_count));
         }
         context.show(&purged, || {
             let count = if purged.more {
@@ -138,7 +138,7 @@ impl Backup {
             size_bytes: answer.size_bytes,
         };
         context.show(&written, || {
-            let path = crate::visible::visible(&written.path);
+            let path = stateway_phrases::visible(&written.path);
             format!("{path} ({} bytes)", written.size_bytes)
         })
     }

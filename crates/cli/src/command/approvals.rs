@@ -10,12 +10,13 @@ use stateway_client::{Call, quoted, v1};
 
 use self::watch::Watch;
 use crate::arguments::Output;
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more, warn_unreachable};
-use crate::screen::{Paint, Table, ago, moment, until};
-use crate::{input, resource, view};
+use crate::screen::{Paint, Table, ago, stamp, until};
+use crate::write::WriteOptions;
+use crate::{resource, view};
 
 /// The maximum number of earlier requests of a step that are shown.
 const MOST_EARLIER: i32 = 100;
@@ -91,12 +92,8 @@ pub struct Decide {
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the approval still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
 }
 
 /// What `list -o json` prints.
@@ -134,10 +131,10 @@ impl Decide {
             name: resource::approval(&self.name)?,
             decision: if grant { Choice::Grant } else { Choice::Reject }.into(),
             comment: self.comment.unwrap_or_default(),
-            request_id: self.request_id.unwrap_or_default(),
-            etag: self.etag.unwrap_or_default(),
+            ..v1::DecideApprovalRequest::default()
         });
-        let decided = context.client.decide_approval(context.call(call)).await?;
+        let call = context.call(self.write.apply(call));
+        let decided = context.client.decide_approval(call).await?;
         show(context, &decided, &[])
     }
 }
@@ -168,7 +165,7 @@ impl List {
 
 fn table(listed: &Listed, paint: Paint) -> String {
     if listed.approvals.is_empty() {
-        talk("no approval on this page");
+        print_message("no approval on this page");
     }
     more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
@@ -240,13 +237,13 @@ fn details(approval: &view::Approval, earlier: &[view::Approval], paint: Paint) 
     line("execution", approval.execution.to_string());
     line("definition", approval.definition.to_string());
     line("started by", approval.initiator.to_string());
-    let time = |time: Option<jiff::Timestamp>| time.map(moment).unwrap_or_default();
+    let time = |time: Option<jiff::Timestamp>| time.map(stamp).unwrap_or_default();
     line("since", time(approval.create_time));
     line("expires", time(approval.expire_time));
     let input = approval.input.as_ref().map(ToString::to_string);
     line(
         "input",
-        crate::visible::visible(&input.unwrap_or_default()).into_owned(),
+        stateway_phrases::visible(&input.unwrap_or_default()).into_owned(),
     );
     if let Some(decision) = &approval.decision {
         line("decided by", decision.decided_by.to_string());

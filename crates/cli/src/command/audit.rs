@@ -11,7 +11,7 @@ use stateway_identity::Glob;
 
 use crate::arguments::{Globals, Output};
 use crate::config::{Overrides, load};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -261,20 +261,20 @@ impl Verify {
                     print(&format!("{} further problems", report.unlisted))?;
                 }
                 if report.torn > 0 {
-                    talk(&format!(
+                    print_message(&format!(
                         "{} times the gateway ended while it wrote a record; the unfinished record was cut off \
                          and its call was never answered",
                         report.torn
                     ));
                 }
                 if report.is_torn_now {
-                    talk(
+                    print_message(
                         "the last record is unfinished: it is being written, or the gateway ended meanwhile",
                     );
                 }
                 let (first, last) = report.range.unwrap_or_default();
                 let state = if is_intact { "intact" } else { "NOT intact" };
-                talk(&format!(
+                print_message(&format!(
                     "{state}: {} records, {first} to {last}",
                     report.records
                 ));

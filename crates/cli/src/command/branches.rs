@@ -4,10 +4,10 @@ use clap::Args;
 use serde::Serialize;
 use stateway_client::{Call, v1};
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Paint, Table, branch_number, cost, moment};
+use crate::screen::{Paint, Table, branch_number, cost, stamp};
 use crate::{resource, view};
 
 /// Lists branches.
@@ -70,7 +70,7 @@ impl Branches {
 fn table(listed: &Listed, paint: Paint) -> String {
     if !listed.next_page_token.is_empty() {
         let token = &listed.next_page_token;
-        talk(&format!("there is more: --page-token {token}, or --all"));
+        print_message(&format!("there is more: --page-token {token}, or --all"));
     }
     let headings = [
         "BRANCH",
@@ -98,7 +98,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
             } else {
                 String::new()
             },
-            branch.create_time.map(moment).unwrap_or_default(),
+            branch.create_time.map(stamp).unwrap_or_default(),
             branch.created_by.to_string(),
             branch.cause.to_string(),
             branch.usage.map(cost).unwrap_or_default(),

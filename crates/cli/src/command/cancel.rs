@@ -1,23 +1,29 @@
-//! `stateway cancel`: ends an execution.
+//! `stateway cancel`: ends one execution, or every open one that matches a filter.
 
 use clap::Args;
 use stateway_client as client;
+use stateway_client::v1;
 
+use crate::batch::Change;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::{input, resource};
+use crate::matching::{Matching, OPEN};
+use crate::write::WriteOptions;
+use crate::{batch, resource};
 
-/// Ends an execution.
+/// Cancels executions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   stateway cancel builtin/order-17 --comment 'ordered twice'
   stateway cancel builtin/order-17 --no-compensate
-  stateway cancel builtin/order-17 --kill")]
+  stateway cancel builtin/order-17 --kill
+  stateway cancel --filter 'labels.team = shop AND sub_state = ERROR' --dry-run")]
 pub struct Cancel {
     /// provider/id, or the full name
-    name: String,
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    name: Option<String>,
     /// End the execution immediately, without cleaning up or compensating
     #[arg(long, conflicts_with_all = ["compensate", "no_compensate"])]
     kill: bool,
@@ -30,27 +36,45 @@ pub struct Cancel {
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
 }
+
+const CANCEL: Change = Change {
+    verb: "Cancel",
+    done: "cancelled",
+    risk: "a cancelled execution does not continue",
+    condition: OPEN,
+};
 
 impl Cancel {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut call = client::Cancel::new(resource::execution(&self.name)?)
-            .request_id(self.request_id.unwrap_or_default())
-            .etag(self.etag.unwrap_or_default());
-        call = call.comment(self.comment.unwrap_or_default());
+        let Some(name) = &self.name else {
+            let send = |name, write| self.send(context, name, write);
+            return batch::run(context, &self.matching, CANCEL, send).await;
+        };
+        let name = resource::execution(name)?;
+        let answer = self.send(context, name, self.write.clone()).await?;
+        context.show_execution(&answer)?;
+        Ok(Exit::Ok)
+    }
+
+    async fn send(
+        &self,
+        context: &Context,
+        name: String,
+        write: WriteOptions,
+    ) -> Result<v1::Execution, client::Error> {
+        let mut call = write.apply(client::Cancel::new(name));
+        call = call.comment(self.comment.clone().unwrap_or_default());
         if self.kill {
             call = call.kill();
         }
         if self.compensate || self.no_compensate {
             call = call.compensate(self.compensate);
         }
-        context.show_execution(&context.client.cancel(context.call(call)).await?)?;
-        Ok(Exit::Ok)
+        context.client.cancel(context.call(call)).await
     }
 }

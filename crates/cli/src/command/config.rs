@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::arguments::{Globals, Output};
 use crate::config::{Config, ConfigError, Overrides, Problem, load};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::registry;
@@ -71,8 +71,8 @@ fn good(config: &Config, output: Output) -> Outcome {
         }
     }
     match &config.file {
-        Some(file) => talk(&format!("{} is good", file.display())),
-        None => talk("no configuration file was found; these are the defaults"),
+        Some(file) => print_message(&format!("{} is good", file.display())),
+        None => print_message("no configuration file was found; these are the defaults"),
     }
     Ok(Exit::Ok)
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use stateway_conformance::{CaseResult, Report, Verdict, WireHarness, junit, run};
+use stateway_phrases::visible;
 use stateway_provider_remote::Config;
 
 use crate::arguments::{Globals, Output};
 use crate::context::{print, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::visible::visible;
 
 /// Checks a provider in another process against the contract.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::logout;
 use crate::arguments::{Globals, Output};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::contexts::{Contexts, Store};
 use crate::exit::Exit;
 use crate::failure::Outcome;
@@ -73,7 +73,7 @@ impl ContextsCommand {
                     contexts.current = Some(name.clone());
                     Ok(())
                 })?;
-                talk(&format!("context `{name}` is now the current one"));
+                print_message(&format!("context `{name}` is now the current one"));
                 Ok(Exit::Ok)
             }
             Self::Delete(Delete { name }) => {
@@ -90,7 +90,7 @@ impl ContextsCommand {
                     }
                     Ok(())
                 })?;
-                talk(&format!("context `{name}` was deleted"));
+                print_message(&format!("context `{name}` was deleted"));
                 Ok(Exit::Ok)
             }
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use stateway_client as client;
 use stateway_client::word_of;
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::resource;
@@ -52,7 +52,7 @@ impl Count {
             uncounted: answer.uncounted,
         };
         for provider in &counted.uncounted {
-            talk(&format!("warning: {provider} is not counted"));
+            print_message(&format!("warning: {provider} is not counted"));
         }
         context.show(&counted, || table(&counted, context))?;
         Ok(Exit::Ok)

@@ -13,17 +13,17 @@ use stateway_client as client;
 use stateway_client::{Call, v1};
 use stateway_definition::{Definition, Parsed, Revision};
 use stateway_model::{DefinitionName, ProviderId};
+use stateway_phrases::visible;
 
 use super::start::label;
 use crate::arguments::{Globals, Output};
-use crate::context::{Context, print, talk, to_json};
+use crate::context::{Context, print, print_message, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::paging::{Paging, more};
-use crate::screen::{Table, ago, moment};
+use crate::screen::{Table, ago, stamp};
 use crate::view;
-use crate::visible::visible;
 
 /// The largest file that is read. The limit of a definition is lower.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -97,13 +97,13 @@ pub struct Apply {
     #[arg(long)]
     dry_run: bool,
     /// Idempotency key: repeating the request with the same key has no further effect; with one file only
-    #[arg(long, value_name = "ID", value_parser = input::given)]
+    #[arg(long, value_name = "ID", value_parser = input::non_empty)]
     request_id: Option<String>,
     /// Apply a native definition of this provider, in its engine's language; with one file only
     #[arg(long, value_name = "PROVIDER", requires = "name")]
     provider: Option<ProviderId>,
     /// Name of the native definition in the provider's engine
-    #[arg(long, value_name = "NAME", requires = "provider", value_parser = input::given)]
+    #[arg(long, value_name = "NAME", requires = "provider", value_parser = input::non_empty)]
     name: Option<String>,
     /// Label of the native definition; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", requires = "provider", value_parser = label)]
@@ -126,7 +126,7 @@ pub struct Get {
     /// Name of the definition, in full or without `definitions/`
     name: String,
     /// The revision, or at least its first 8 digits (default: the current revision)
-    #[arg(long, value_name = "REVISION", value_parser = input::given)]
+    #[arg(long, value_name = "REVISION", value_parser = input::non_empty)]
     revision: Option<String>,
     /// Print only the source, as it was applied
     #[arg(long)]
@@ -303,7 +303,7 @@ impl Get {
                 table.row(vec!["description".into(), shown.description.to_string()]);
             }
             if let Some(time) = shown.create_time {
-                table.row(vec!["applied".into(), moment(time)]);
+                table.row(vec!["applied".into(), stamp(time)]);
             }
             if shown.deleted {
                 let deleted = "yes; the definition can no longer be started";
@@ -315,7 +315,7 @@ impl Get {
                     table.row(vec!["disabled".into(), disabled.by_whom()]);
                 }
                 if let Some(next) = trigger.next_start_time {
-                    table.row(vec!["next start".into(), moment(next)]);
+                    table.row(vec!["next start".into(), stamp(next)]);
                 }
             }
             let joined = |texts: Vec<String>| texts.join(", ");
@@ -351,9 +351,10 @@ impl Validate {
                 print(&lines.join("\n"))?;
             }
         }
-        Ok(match checked.iter().all(|checked| checked.valid) {
-            true => Exit::Ok,
-            false => Exit::Usage,
+        Ok(if checked.iter().all(|checked| checked.valid) {
+            Exit::Ok
+        } else {
+            Exit::Usage
         })
     }
 }
@@ -369,13 +370,12 @@ impl Graph {
     }
 
     async fn definition(&self, globals: &Globals) -> Result<Definition, Failure> {
-        let (text, file) = match is_file(&self.what) {
-            true => (read(&self.what)?, self.what.clone()),
-            false => {
-                let context = Context::new(globals)?;
-                let found = fetch(&context, &self.what, None).await?;
-                (found.source, found.name)
-            }
+        let (text, file) = if is_file(&self.what) {
+            (read(&self.what)?, self.what.clone())
+        } else {
+            let context = Context::new(globals)?;
+            let found = fetch(&context, &self.what, None).await?;
+            (found.source, found.name)
         };
         match stateway_definition::parse(&text, &file) {
             Ok(parsed) => Ok(parsed.definition),
@@ -511,7 +511,7 @@ fn trigger(definition: &view::Definition) -> String {
 
 fn warn(warning: &view::Diagnostic) {
     for line in warning.to_string().lines() {
-        talk(line);
+        print_message(line);
     }
 }
 

@@ -17,7 +17,7 @@ use super::config::refused;
 use super::serve::{INTERRUPTED, Stop, bind, not_started, ready};
 use crate::arguments::{DEFAULT_SERVER, Globals};
 use crate::config::Config;
-use crate::context::talk;
+use crate::context::print_message;
 use crate::demo::{self, MOST, Pace, SLOWEST};
 use crate::duration::Span;
 use crate::exit::Exit;
@@ -91,7 +91,7 @@ impl Demo {
 async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Result<(), Failure> {
     let gateway = bind(config, &Metrics::install()?).await?;
     let url = format!("http://{}", gateway.local_addr());
-    talk(&ready(gateway.local_addr(), config));
+    print_message(&ready(gateway.local_addr(), config));
 
     let (stop, stopped) = watch::channel(false);
     let stopped = || until(stopped.clone());
@@ -117,7 +117,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
         });
     }
     for line in guide(&url) {
-        talk(&line);
+        print_message(&line);
     }
 
     // A part of the demo that ends early has failed.
@@ -125,7 +125,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
         () = end => None,
         left = cast.join_next() => left,
     };
-    talk("the demo ends");
+    print_message("the demo ends");
     stop.send_replace(true);
     let mut outcome = early.map_or(Ok(()), left);
     while let Some(gone) = cast.join_next().await {
@@ -161,9 +161,10 @@ fn free_address() -> SocketAddr {
 
 /// Commands to try, for a person who runs the demo for the first time.
 fn guide(url: &str) -> Vec<String> {
-    let there = match url == DEFAULT_SERVER {
-        true => String::new(),
-        false => format!(" --server {url}"),
+    let there = if url == DEFAULT_SERVER {
+        String::new()
+    } else {
+        format!(" --server {url}")
     };
     let id = |definition| demo::first_id(definition);
     let (release, order) = (id("release"), id("order-saga"));
@@ -297,7 +298,7 @@ impl Folder {
         if let Self::Temporary(folder) = self {
             let path = folder.path().to_owned();
             if let Err(error) = folder.close() {
-                talk(&format!("{} could not be removed: {error}", path.display()));
+                print_message(&format!("{} could not be removed: {error}", path.display()));
             }
         }
     }

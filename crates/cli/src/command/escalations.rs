@@ -7,11 +7,12 @@ use stateway_client::{Call, quoted, v1};
 use v1::Compensation;
 use v1::resolution::Action;
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more, warn_unreachable};
-use crate::screen::{Paint, Table, ago, branch_number, cost, moment, trouble};
+use crate::screen::{Paint, Table, ago, branch_number, cost, stamp, trouble};
+use crate::write::WriteOptions;
 use crate::{input, resource, view};
 
 /// Escalated steps, which wait for a person's decision.
@@ -83,12 +84,8 @@ pub struct Decide {
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the escalation still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
 }
 
 /// Gives a step to another role.
@@ -97,7 +94,7 @@ pub struct Reassign {
     #[command(flatten)]
     decide: Decide,
     /// The role to run the step with; if the approval of a policy rule expired, the role to ask for it
-    #[arg(long, value_name = "ROLE", value_parser = input::given)]
+    #[arg(long, value_name = "ROLE", value_parser = input::non_empty)]
     to: String,
 }
 
@@ -187,7 +184,7 @@ impl List {
 
 fn table(listed: &Listed, paint: Paint) -> String {
     if listed.escalations.is_empty() {
-        talk("no escalation on this page");
+        print_message("no escalation on this page");
     }
     more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
@@ -276,7 +273,7 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
             table.row(vec![what.to_owned(), value]);
         }
     };
-    let time = |time: Option<jiff::Timestamp>| time.map(moment).unwrap_or_default();
+    let time = |time: Option<jiff::Timestamp>| time.map(stamp).unwrap_or_default();
     line("name", escalation.name.to_string());
     line("state", escalation.state.clone());
     line("cause", escalation.cause.to_string());
@@ -292,7 +289,7 @@ fn details(escalation: &view::Escalation, paint: Paint) -> String {
     line("definition", escalation.definition.to_string());
     line("started by", escalation.initiator.to_string());
     for attempt in &escalation.attempts {
-        line(&heading(attempt), told(attempt));
+        line(&heading(attempt), attempt_details(attempt));
     }
     line(
         "resolution",
@@ -320,8 +317,8 @@ fn heading(attempt: &view::StepAttempt) -> String {
 }
 
 /// When, by which worker, with which result and at which cost.
-fn told(attempt: &view::StepAttempt) -> String {
-    let mut parts = vec![attempt.start_time.map(moment).unwrap_or_default()];
+fn attempt_details(attempt: &view::StepAttempt) -> String {
+    let mut parts = vec![attempt.start_time.map(stamp).unwrap_or_default()];
     let worker = attempt.worker.as_ref();
     parts.extend(worker.map(|worker| format!("worker {worker}")));
     if let (Some(rule), Some(decision)) = (&attempt.policy_rule, &attempt.policy_decision) {
@@ -340,12 +337,13 @@ impl Decide {
         context: &Context,
         action: Action,
     ) -> Result<v1::ResolveEscalationRequest, Failure> {
+        let (request_id, etag) = self.write.into_fields();
         Ok(v1::ResolveEscalationRequest {
             name: named(context, &self.name).await?,
             action: action.into(),
             comment: self.comment.unwrap_or_default(),
-            request_id: self.request_id.unwrap_or_default(),
-            etag: self.etag.unwrap_or_default(),
+            request_id,
+            etag,
             ..v1::ResolveEscalationRequest::default()
         })
     }

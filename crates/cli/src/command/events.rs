@@ -5,7 +5,7 @@ use serde::Serialize;
 use stateway_client::{Call, v1};
 
 use super::start::label;
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::{input, resource, view};
@@ -29,7 +29,7 @@ pub struct Publish {
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     data: Option<String>,
     /// Idempotency key: publishing again with the same id has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
+    #[arg(long, value_name = "ID", value_parser = input::non_empty)]
     id: Option<String>,
     /// Label of the started executions; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
@@ -71,14 +71,14 @@ impl Events {
             executions: answer.executions.iter().map(view::Text::from).collect(),
         };
         for refused in &answer.refused {
-            talk(&format!(
+            print_message(&format!(
                 "warning: {} was not started: {}",
                 refused.definition, refused.message
             ));
         }
         context.show(&published, || {
             if published.executions.is_empty() && answer.refused.is_empty() {
-                talk("no trigger matches this event");
+                print_message("no trigger matches this event");
             }
             let names = published.executions.iter().map(ToString::to_string);
             names.collect::<Vec<_>>().join("\n")

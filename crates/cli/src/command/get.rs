@@ -7,10 +7,10 @@ use stateway_client as client;
 use stateway_client::v1;
 
 use crate::arguments::Output;
-use crate::context::{Context, print, talk};
+use crate::context::{Context, print, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{Paint, Table, details, moment, step_details};
+use crate::screen::{Paint, Table, details, stamp, step_details};
 use crate::{input, resource, view};
 
 /// The reason of an answer that does not fit into one message.
@@ -32,7 +32,7 @@ pub struct Get {
     #[arg(long, value_name = "NAME")]
     vocabulary: Option<Vocabulary>,
     /// Show one step: its input, its output and every attempt; built-in engine only
-    #[arg(long, value_name = "STEP", value_parser = input::given, conflicts_with = "vocabulary")]
+    #[arg(long, value_name = "STEP", value_parser = input::non_empty, conflicts_with = "vocabulary")]
     step: Option<String>,
     /// Write the input or the output of the execution to stdout, unchanged and of any size; with --step,
     /// the input or the output of the step
@@ -102,11 +102,11 @@ async fn read(context: &Context, name: String) -> Result<v1::Execution, Failure>
     };
     let call = client::Get::new(&name).view(v1::ExecutionView::Basic);
     let found = context.client.get(context.call(call)).await?;
-    talk(&format!(
+    print_message(&format!(
         "{}; input and output are left out",
         error.message()
     ));
-    talk("hint: read them with `--payload input` and `--payload output`");
+    print_message("hint: read them with `--payload input` and `--payload output`");
     Ok(found)
 }
 
@@ -161,7 +161,7 @@ fn text(told: &view::Projection, paint: Paint) -> String {
     let steps: Vec<_> = told.current_steps.iter().map(ToString::to_string).collect();
     line("steps", steps.join(" "));
     if let Some(error) = &told.last_error {
-        let at = error.at.map(moment).unwrap_or_default();
+        let at = error.at.map(stamp).unwrap_or_default();
         line(
             "last error",
             format!(

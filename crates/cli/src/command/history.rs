@@ -7,15 +7,15 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
+use stateway_phrases::visible;
 
 use crate::arguments::Output;
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more};
-use crate::screen::{Table, branch_number, moment};
+use crate::screen::{Table, branch_number, stamp};
 use crate::view::{Event, Text};
-use crate::visible::visible;
 use crate::{input, resource};
 
 /// Shows a history.
@@ -35,7 +35,7 @@ pub struct History {
     #[arg(required = true)]
     name: Option<String>,
     /// Only the events that lead to this branch: its number, or `current`
-    #[arg(long, value_name = "BRANCH", value_parser = input::given)]
+    #[arg(long, value_name = "BRANCH", value_parser = input::non_empty)]
     branch: Option<String>,
     /// Events of all branches, each with its branch and sequence number
     #[arg(long, conflicts_with = "branch")]
@@ -137,7 +137,7 @@ impl Export {
         // A report that was written before is never lost by another.
         let mut to = std::fs::File::create_new(path).map_err(cannot)?;
         to.write_all(&file).map_err(cannot)?;
-        talk(&format!("{} ({} bytes)", path.display(), file.len()));
+        print_message(&format!("{} ({} bytes)", path.display(), file.len()));
         Ok(Exit::Ok)
     }
 }
@@ -166,7 +166,7 @@ fn table(listed: &Listed, context: &Context) -> String {
         table.row(vec![
             event.sequence.to_string(),
             branch_number(&event.branch),
-            event.occur_time.map(moment).unwrap_or_default(),
+            event.occur_time.map(stamp).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),
             if event.attempt == 0 {

@@ -14,7 +14,7 @@ use super::config::refused;
 use super::serve::Stop;
 use crate::arguments::Globals;
 use crate::config::{Config, Kind, LogFormat, Overrides, ProviderConfig, load};
-use crate::context::talk;
+use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::observability::install;
@@ -101,7 +101,7 @@ async fn serve(id: &str, settings: HostConfig) -> Outcome {
         "" => format!("http://{}", endpoint.address()),
         given => given.to_owned(),
     };
-    talk(&format!(
+    print_message(&format!(
         "stateway host is listening on http://{} (provider {id})",
         endpoint.address()
     ));
@@ -110,7 +110,7 @@ async fn serve(id: &str, settings: HostConfig) -> Outcome {
     let served = endpoint.serve(stop.asked()).await;
     registering.abort();
     served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-    talk("stateway host has stopped");
+    print_message("stateway host has stopped");
     Ok(Exit::Ok)
 }
 
@@ -148,11 +148,11 @@ async fn register(settings: HostConfig, address: String) {
     loop {
         match register_deployment(&restate, &address, PATIENCE).await {
             Ok(()) => {
-                talk(&format!("the host is registered with Restate as {address}"));
+                print_message(&format!("the host is registered with Restate as {address}"));
                 return;
             }
             Err(error @ RegisterError::Config(_)) => {
-                talk(&format!("the host cannot be registered: {error}"));
+                print_message(&format!("the host cannot be registered: {error}"));
                 return;
             }
             Err(error) => {

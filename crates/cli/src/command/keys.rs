@@ -14,7 +14,7 @@ use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES, StoredKey};
 
 use crate::arguments::{Globals, Output};
 use crate::config::{Overrides, load};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -193,7 +193,7 @@ impl Create {
                 expires,
             })?)?,
         }
-        talk(&format!(
+        print_message(&format!(
             "created key {id} in {}; the key cannot be shown again",
             path.display()
         ));
@@ -236,7 +236,7 @@ impl Revoke {
                     .hint("`stateway keys list` shows the ids.")
             })
         })?;
-        talk(&format!("revoked key {} of {subject}", self.id));
+        print_message(&format!("revoked key {} of {subject}", self.id));
         Ok(Exit::Ok)
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use stateway_client as client;
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::{Paging, more, warn_unreachable};
@@ -69,7 +69,7 @@ impl List {
 
 fn table(listed: &Listed, context: &Context) -> String {
     if listed.executions.is_empty() {
-        talk("no executions on this page");
+        print_message("no executions on this page");
     }
     more(&listed.next_page_token);
     let now = jiff::Timestamp::now();

@@ -9,7 +9,7 @@ use stateway_identity::Secret;
 
 use super::whoami;
 use crate::arguments::{Globals, Output};
-use crate::context::{print, talk, to_json};
+use crate::context::{print, print_message, to_json};
 use crate::contexts::{self, Grant, SavedContext, Store};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -105,10 +105,10 @@ impl Login {
             (Output::Json, _) => print(&to_json(&shown)?)?,
             (Output::Table, Some(who)) => print(&whoami::text(who))?,
             (Output::Table, None) => {
-                talk("the gateway does not ask who calls; nothing to sign in to");
+                print_message("the gateway does not ask who calls; nothing to sign in to");
             }
         }
-        talk(&format!(
+        print_message(&format!(
             "context `{name}` ({}) is now the current one",
             target.server
         ));
@@ -169,7 +169,7 @@ fn typed(methods: &Methods) -> Result<Secret, Failure> {
     let mut text = String::new();
     if stdin.is_terminal() {
         // The terminal shows what is typed; a pipe or a file does not.
-        talk(&format!("Type {wanted} and press Enter:"));
+        print_message(&format!("Type {wanted} and press Enter:"));
         stdin.read_line(&mut text)?;
     } else {
         stdin.lock().take(LONGEST).read_to_string(&mut text)?;

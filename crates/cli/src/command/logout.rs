@@ -4,7 +4,7 @@ use clap::Args;
 use stateway_identity::oidc::form;
 
 use crate::arguments::Globals;
-use crate::context::talk;
+use crate::context::print_message;
 use crate::contexts::{Grant, Store};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -40,17 +40,17 @@ pub(super) async fn forget(store: &Store, target: &Target, name: &str) -> Result
     let had = store.forget(name)?;
     match grant {
         Ok(Some(grant)) => match give_back(target, &grant).await {
-            Ok(true) => talk("the refresh token was revoked at the provider"),
+            Ok(true) => print_message("the refresh token was revoked at the provider"),
             Ok(false) => {}
-            Err(failure) => talk(&format!("the refresh token was not revoked: {failure}")),
+            Err(failure) => print_message(&format!("the refresh token was not revoked: {failure}")),
         },
         Ok(None) => {}
-        Err(failure) => talk(&format!("the refresh token was not revoked: {failure}")),
+        Err(failure) => print_message(&format!("the refresh token was not revoked: {failure}")),
     }
     if had {
-        talk(&format!("signed out of context `{name}`"));
+        print_message(&format!("signed out of context `{name}`"));
     } else {
-        talk(&format!("context `{name}` had no credentials"));
+        print_message(&format!("context `{name}` had no credentials"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 
 use crate::arguments::Arguments;
-use crate::context::{print, talk};
+use crate::context::{print, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
@@ -47,7 +47,7 @@ impl Man {
             let message = format!("{} cannot be written: {error}", folder.display());
             Failure::new(Exit::Refused, message).hint("Use a folder that you can write to.")
         })?;
-        talk(&format!("the pages are in {}", folder.display()));
+        print_message(&format!("the pages are in {}", folder.display()));
         Ok(Exit::Ok)
     }
 }

@@ -73,7 +73,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
             let mut row = vec![bare(&provider.name), provider.kind.to_string()];
             if let Some(health) = &provider.health {
                 row.extend([health.status.into(), health.breaker.into(), calls(health)]);
-                row.push(said(health.detail.as_ref()));
+                row.push(shown(health.detail.as_ref()));
             }
             table.row(row);
         }
@@ -135,8 +135,8 @@ fn described(provider: &Provider, paint: Paint) -> String {
         line("health", health.status.to_owned());
         line("breaker", health.breaker.to_owned());
         line("calls", calls(health));
-        line("engine", said(health.engine_version.as_ref()));
-        line("detail", said(health.detail.as_ref()));
+        line("engine", shown(health.engine_version.as_ref()));
+        line("detail", shown(health.detail.as_ref()));
     }
     let with = |wanted: bool| {
         let words = provider
@@ -197,6 +197,6 @@ fn bare(name: &Text) -> String {
     name.strip_prefix("providers/").unwrap_or(&name).to_owned()
 }
 
-fn said(text: Option<&Text>) -> String {
+fn shown(text: Option<&Text>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }

@@ -1,17 +1,20 @@
-//! `stateway purge`: permanently removes the record of a finished execution.
+//! `stateway purge`: permanently removes the record of one finished execution, or of every one that matches a filter.
 
 use clap::Args;
 use serde::Serialize;
 use stateway_client as client;
+use stateway_phrases::visible;
 
+use crate::batch::Change;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::visible::visible;
-use crate::{input, resource};
+use crate::matching::Matching;
+use crate::write::WriteOptions;
+use crate::{batch, resource};
 
-/// Removes the record of a finished execution from its engine.
+/// Removes the records of finished executions from their engine.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The purge is permanent: it removes state, history, input and output. The command refuses an \
@@ -19,19 +22,16 @@ execution that has not finished.
 
 Examples:
   stateway purge builtin/order-17
-  stateway purge builtin/order-17 --yes")]
+  stateway purge builtin/order-17 --yes
+  stateway purge --filter 'definition = order-saga AND end_time < 2026-11-01T00:00:00Z'")]
 pub struct Purge {
     /// provider/id, or the full name
-    name: String,
-    /// Do not ask for confirmation; required without a terminal
-    #[arg(long)]
-    yes: bool,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    name: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
 }
 
 /// What `-o json` prints.
@@ -40,23 +40,33 @@ struct Purged<'n> {
     purged: &'n str,
 }
 
+const PURGE: Change = Change {
+    verb: "Permanently remove the record of",
+    done: "purged",
+    risk: "a purge is permanent",
+    condition: "(sub_state = SUCCEEDED OR sub_state = FAILED)",
+};
+
 impl Purge {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let name = resource::execution(&self.name)?;
-        if !self.yes {
-            confirm(
-                &format!("Permanently remove the record of {}?", visible(&self.name)),
-                "a purge is permanent",
-                "nothing was removed",
-            )?;
+        let Some(name) = &self.name else {
+            let send = |name, write| send(context, name, write);
+            return batch::run(context, &self.matching, PURGE, send).await;
+        };
+        let full = resource::execution(name)?;
+        if !self.matching.yes {
+            let question = format!("{} {}?", PURGE.verb, visible(name));
+            confirm(&question, PURGE.risk, "nothing was removed")?;
         }
-        let call = client::Purge::new(&name)
-            .request_id(self.request_id.unwrap_or_default())
-            .etag(self.etag.unwrap_or_default());
-        context.client.purge(context.call(call)).await?;
-        context.show(&Purged { purged: &name }, || {
-            format!("purged {}", visible(&self.name))
+        send(context, full.clone(), self.write).await?;
+        context.show(&Purged { purged: &full }, || {
+            format!("purged {}", visible(name))
         })?;
         Ok(Exit::Ok)
     }
+}
+
+async fn send(context: &Context, name: String, write: WriteOptions) -> Result<(), client::Error> {
+    let call = write.apply(client::Purge::new(name));
+    context.client.purge(context.call(call)).await
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use stateway_client::{Call, v1};
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::screen::{Paint, Table, ago, until};
@@ -35,18 +35,18 @@ impl Queue {
 }
 
 fn text(queue: &view::Queue, paint: Paint) -> String {
-    talk(&format!(
+    print_message(&format!(
         "{} of at most {} executions are active",
         queue.active_count, queue.max_active_count
     ));
     if queue.memory_full {
-        talk(&format!(
+        print_message(&format!(
             "executions are queued because the active ones have {} bytes in memory (max_memory_bytes = {})",
             queue.memory_bytes, queue.max_memory_bytes
         ));
     }
     if queue.tasks.is_empty() && queue.executions.is_empty() {
-        talk("nothing waits");
+        print_message("nothing waits");
     }
     let now = jiff::Timestamp::now();
     let age = |time: Option<jiff::Timestamp>| time.map(|time| ago(time, now)).unwrap_or_default();
@@ -86,7 +86,7 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
             (None, Some(time)) => format!("starts in {}", until(time, now)),
             (None, None) => continue,
         };
-        talk(&format!("{} {when}", start.definition.raw()));
+        print_message(&format!("{} {when}", start.definition.raw()));
     }
     table.text()
 }

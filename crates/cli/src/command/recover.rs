@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::screen::branch_number;
-use crate::{input, resource, view};
+use crate::write::WriteOptions;
+use crate::{resource, view};
 
 /// Recovers an execution.
 #[derive(Debug, Args)]
@@ -33,12 +34,8 @@ pub struct Recover {
     /// Refuse a recovery that would run steps again
     #[arg(long)]
     repair_only: bool,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
 }
 
 impl Recover {
@@ -49,11 +46,11 @@ impl Recover {
         }
         let call = Call::from_message(v1::RecoverExecutionRequest {
             name,
-            request_id: self.request_id.unwrap_or_default(),
-            etag: self.etag.unwrap_or_default(),
             repair_only: self.repair_only,
+            ..v1::RecoverExecutionRequest::default()
         });
-        let answer = context.client.recover(context.call(call)).await?;
+        let call = context.call(self.write.apply(call));
+        let answer = context.client.recover(call).await?;
         let recovered = view::Recovered::from(&answer);
         context.show(&recovered, || text(&recovered))?;
         Ok(Exit::Ok)

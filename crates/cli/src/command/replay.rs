@@ -44,13 +44,13 @@ pub struct Replay {
     #[arg(long, group = "how")]
     step: bool,
     /// Simulate under this revision of the definition: a hash, its first digits, or `latest`
-    #[arg(long, value_name = "REVISION", group = "how", value_parser = input::given)]
+    #[arg(long, value_name = "REVISION", group = "how", value_parser = input::non_empty)]
     revision: Option<String>,
     /// Simulate under the definition in this file
     #[arg(long, value_name = "FILE", group = "how")]
     definition: Option<PathBuf>,
     /// Branch to replay: its number, or `current` (default: the current branch)
-    #[arg(long, value_name = "BRANCH", value_parser = input::given)]
+    #[arg(long, value_name = "BRANCH", value_parser = input::non_empty)]
     branch: Option<String>,
 }
 
@@ -75,9 +75,12 @@ impl Replay {
         );
         let answer = source.replay(context, along, request).await?;
         let replayed = view::Replayed::from(&answer);
-        context.show(&replayed, || match derives {
-            true => screen::report(&replayed, context.paint),
-            false => at_event(&replayed, context),
+        context.show(&replayed, || {
+            if derives {
+                screen::report(&replayed, context.paint)
+            } else {
+                at_event(&replayed, context)
+            }
         })?;
         let differs = !replayed.divergences.is_empty() || !replayed.unrecorded_steps.is_empty();
         Ok(if derives && differs {
@@ -106,9 +109,10 @@ impl Replay {
         let text = std::fs::read_to_string(path);
         let text = text
             .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-        match text.trim().is_empty() {
-            true => Err(Failure::usage(format!("{} is empty", path.display()))),
-            false => Ok(text),
+        if text.trim().is_empty() {
+            Err(Failure::usage(format!("{} is empty", path.display())))
+        } else {
+            Ok(text)
         }
     }
 }
@@ -123,7 +127,7 @@ fn at_event(replayed: &view::Replayed, context: &Context) -> String {
         "after event {} of branch {}, at {}\n{}",
         replayed.event_count,
         screen::branch_number(&replayed.branch),
-        screen::moment(then),
+        screen::stamp(then),
         screen::details(execution, context.paint, then)
     )
 }

@@ -1,35 +1,61 @@
-//! `stateway resume`: resumes a paused execution.
+//! `stateway resume`: resumes one paused execution, or every one that matches a filter.
 
 use clap::Args;
 use stateway_client as client;
+use stateway_client::v1;
 
+use crate::batch::Change;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::{input, resource};
+use crate::matching::Matching;
+use crate::write::WriteOptions;
+use crate::{batch, resource};
 
-/// Resumes a paused execution.
+/// Resumes paused executions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  stateway resume builtin/order-17")]
+Examples:
+  stateway resume builtin/order-17
+  stateway resume --filter 'definition = order-saga'
+
+With --filter, only paused executions are resumed.")]
 pub struct Resume {
     /// provider/id, or the full name
-    name: String,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    name: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
 }
+
+const RESUME: Change = Change {
+    verb: "Resume",
+    done: "resumed",
+    risk: "resumed executions start their next steps",
+    condition: "reason = PAUSED",
+};
 
 impl Resume {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let call = client::Resume::new(resource::execution(&self.name)?)
-            .request_id(self.request_id.unwrap_or_default())
-            .etag(self.etag.unwrap_or_default());
-        context.show_execution(&context.client.resume(context.call(call)).await?)?;
+        let Some(name) = &self.name else {
+            let send = |name, write| self.send(context, name, write);
+            return batch::run(context, &self.matching, RESUME, send).await;
+        };
+        let name = resource::execution(name)?;
+        let answer = self.send(context, name, self.write.clone()).await?;
+        context.show_execution(&answer)?;
         Ok(Exit::Ok)
+    }
+
+    async fn send(
+        &self,
+        context: &Context,
+        name: String,
+        write: WriteOptions,
+    ) -> Result<v1::Execution, client::Error> {
+        let call = write.apply(client::Resume::new(name));
+        context.client.resume(context.call(call)).await
     }
 }

@@ -1,40 +1,67 @@
-//! `stateway retry-now`: the next attempt now.
+//! `stateway retry-now`: makes the next attempt of one execution now, or of every one that matches a filter.
 
 use clap::Args;
 use stateway_client as client;
+use stateway_client::v1;
 
+use crate::batch::Change;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::{input, resource};
+use crate::matching::Matching;
+use crate::write::WriteOptions;
+use crate::{batch, input, resource};
 
-/// Makes the next attempt now.
+/// Makes the next attempt now instead of after the back-off.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   stateway retry-now builtin/order-17
-  stateway retry-now builtin/order-17 --step charge")]
+  stateway retry-now builtin/order-17 --step charge
+  stateway retry-now --filter 'definition = order-saga'
+
+With --filter, only executions that are backing off are retried.")]
 pub struct RetryNow {
     /// provider/id, or the full name
-    name: String,
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    name: Option<String>,
     /// Only this step (default: every step that backs off)
-    #[arg(long, value_parser = input::given)]
+    #[arg(long, value_parser = input::non_empty)]
     step: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
 }
+
+const RETRY_NOW: Change = Change {
+    verb: "Retry",
+    done: "retried",
+    risk: "the steps that back off run immediately",
+    condition: "sub_state = BACKING_OFF",
+};
 
 impl RetryNow {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut call = client::RetryNow::new(resource::execution(&self.name)?)
-            .request_id(self.request_id.unwrap_or_default())
-            .etag(self.etag.unwrap_or_default());
-        call = call.step(self.step.unwrap_or_default());
-        context.show_execution(&context.client.retry_now(context.call(call)).await?)?;
+        let Some(name) = &self.name else {
+            let send = |name, write| self.send(context, name, write);
+            return batch::run(context, &self.matching, RETRY_NOW, send).await;
+        };
+        let name = resource::execution(name)?;
+        let answer = self.send(context, name, self.write.clone()).await?;
+        context.show_execution(&answer)?;
         Ok(Exit::Ok)
+    }
+
+    async fn send(
+        &self,
+        context: &Context,
+        name: String,
+        write: WriteOptions,
+    ) -> Result<v1::Execution, client::Error> {
+        let call = write
+            .apply(client::RetryNow::new(name))
+            .step(self.step.clone().unwrap_or_default());
+        context.client.retry_now(context.call(call)).await
     }
 }

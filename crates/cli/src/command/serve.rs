@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::config::refused;
 use crate::arguments::Globals;
 use crate::config::{Config, Overrides, load};
-use crate::context::talk;
+use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::observability::{Metrics, install};
@@ -51,15 +51,15 @@ async fn serve(config: &Config) -> Outcome {
     let metrics = Metrics::install()?;
     let stop = Stop::new()?;
     let gateway = bind(config, &metrics).await?;
-    talk(&ready(gateway.local_addr(), config));
+    print_message(&ready(gateway.local_addr(), config));
     if let Some(address) = gateway.monitoring_addr() {
-        talk(&format!("health and metrics are also at http://{address}"));
+        print_message(&format!("health and metrics are also at http://{address}"));
     }
     gateway
         .serve(stop.asked())
         .await
         .map_err(|error| not_started(&error))?;
-    talk("stateway has stopped");
+    print_message("stateway has stopped");
     Ok(Exit::Ok)
 }
 
@@ -132,7 +132,7 @@ impl Stop {
     /// Resolves with the first signal. The second signal ends the process immediately.
     pub(super) async fn asked(mut self) {
         self.next().await;
-        talk("stopping: waiting for calls and streams; a second signal stops immediately");
+        print_message("stopping: waiting for calls and streams; a second signal stops immediately");
         tokio::spawn(async move {
             self.next().await;
             std::process::exit(INTERRUPTED);

@@ -8,11 +8,12 @@ use stateway_client::v1;
 
 use super::{wait, watch};
 use crate::arguments::Output;
-use crate::context::{Context, print, talk};
+use crate::context::{Context, print, print_message};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource::Startable;
+use crate::write::RequestId;
 use crate::{input, resource, screen, view};
 
 /// Starts an execution.
@@ -44,11 +45,10 @@ pub struct Start {
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = label)]
     options: Vec<(String, String)>,
     /// Id of the execution (default: chosen by the provider)
-    #[arg(long, value_parser = input::given)]
+    #[arg(long, value_parser = input::non_empty)]
     id: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
+    #[command(flatten)]
+    key: RequestId,
     /// Delay the start, for example by 10m
     #[arg(long, value_name = "DURATION")]
     delay: Option<Span>,
@@ -68,7 +68,7 @@ impl Start {
         let limit = context.timeout.unwrap_or(client::DEFAULT_TIMEOUT);
         let call = call.timeout(limit.max(client::DEFAULT_TIMEOUT));
         let started = context.client.start(call).await?;
-        talk(&format!("started {}", started.name));
+        print_message(&format!("started {}", started.name));
         if context.terminal && context.output == Output::Table {
             watch_to_the_end(context, &started.name).await
         } else {
@@ -101,9 +101,7 @@ impl Start {
         if let Some(id) = &self.id {
             call = call.id(id);
         }
-        if let Some(id) = &self.request_id {
-            call = call.request_id(id);
-        }
+        call = self.key.clone().apply(call);
         if let Some(delay) = self.delay {
             call = call.delay(delay.into());
         }

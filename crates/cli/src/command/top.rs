@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::connection::Connection;
 use super::serve::Stop;
 use crate::arguments::Output;
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::top::{Closer, Effect, Key, Model, Terminal, frame, snapshot};
@@ -69,9 +69,10 @@ impl Top {
         let parent = resource::parent(self.provider.as_deref())?;
         let mut model = Model::default();
         model.filter = self.filter.unwrap_or_default();
-        match self.once || !context.terminal || context.output == Output::Json {
-            true => once(context, &parent, model).await,
-            false => live(context, &parent, model).await,
+        if self.once || !context.terminal || context.output == Output::Json {
+            once(context, &parent, model).await
+        } else {
+            live(context, &parent, model).await
         }
     }
 }
@@ -107,7 +108,7 @@ async fn once(context: &Context, parent: &str, mut model: Model) -> Outcome {
         ))
     })?;
     for provider in &model.unreachable {
-        talk(&format!(
+        print_message(&format!(
             "warning: {provider} does not answer; its executions are missing here"
         ));
     }

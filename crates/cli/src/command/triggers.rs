@@ -7,8 +7,9 @@ use super::definitions::full_name;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::screen::moment;
-use crate::{input, view};
+use crate::screen::stamp;
+use crate::view;
+use crate::write::RequestId;
 
 /// Events and schedules that start executions.
 #[derive(Debug, Subcommand)]
@@ -38,9 +39,8 @@ pub struct Disable {
     /// Reason, recorded with the action
     #[arg(long)]
     comment: Option<String>,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
+    #[command(flatten)]
+    key: RequestId,
 }
 
 /// Enables a trigger.
@@ -48,9 +48,8 @@ pub struct Disable {
 pub struct Enable {
     /// The definition, in full or without `definitions/`
     name: String,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
+    #[command(flatten)]
+    key: RequestId,
 }
 
 impl Triggers {
@@ -58,13 +57,13 @@ impl Triggers {
         let answer = match self {
             Self::Disable(disable) => {
                 let call = client::DisableTrigger::new(&full_name(&disable.name)?)
-                    .comment(disable.comment.unwrap_or_default())
-                    .request_id(disable.request_id.unwrap_or_default());
+                    .comment(disable.comment.unwrap_or_default());
+                let call = disable.key.apply(call);
                 context.client.disable_trigger(context.call(call)).await?
             }
             Self::Enable(enable) => {
-                let call = client::EnableTrigger::new(&full_name(&enable.name)?)
-                    .request_id(enable.request_id.unwrap_or_default());
+                let call = client::EnableTrigger::new(&full_name(&enable.name)?);
+                let call = enable.key.apply(call);
                 context.client.enable_trigger(context.call(call)).await?
             }
         };
@@ -77,7 +76,7 @@ impl Triggers {
 fn text(trigger: &view::Trigger) -> String {
     let state = match (&trigger.disabled, trigger.next_start_time) {
         (Some(disabled), _) => disabled.summary(),
-        (None, Some(next)) => format!("enabled, next start at {}", moment(next)),
+        (None, Some(next)) => format!("enabled, next start at {}", stamp(next)),
         (None, None) => "enabled".to_owned(),
     };
     let definition = trigger.name.to_string();

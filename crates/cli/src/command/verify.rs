@@ -1,24 +1,21 @@
 //! `stateway verify`: compares the stored data of executions with their logs.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
 use stateway_engine::recovery::StoreFile;
+use stateway_phrases::grouped;
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
 use crate::{resource, view};
 
-/// How often progress is printed without a terminal.
-const PACE: Duration = Duration::from_secs(5);
 /// The number of executions of a file that are checked between two progress reports.
 const FILE_PAGE: usize = 1_000;
 /// The maximum number of executions with findings that are shown.
@@ -93,13 +90,13 @@ async fn all(context: &Context, provider: Option<&str>) -> Outcome {
     let mut checked = Checked::default();
     let mut done = false;
     while let Some(told) = scan.next().await? {
-        progress.tell(&told);
+        progress.show(|| so_far(&told));
         checked.take(&told);
         done = told.done;
     }
-    progress.end();
+    drop(progress);
     for provider in &checked.unreachable {
-        talk(&format!(
+        print_message(&format!(
             "warning: {provider} failed; not all of its executions were verified"
         ));
     }
@@ -144,14 +141,14 @@ fn in_file(context: &Context, path: &Path) -> Outcome {
         told.event_count += wire(page.events);
         told.faulty_count += wire(page.wrong.len());
         told.elapsed_duration = prost_types::Duration::try_from(began.elapsed()).ok();
-        progress.tell(&told);
+        progress.show(|| so_far(&told));
         checked.take(&told);
         let room = MOST_SHOWN.saturating_sub(checked.verdicts.len());
         let verdicts = page.wrong.iter().take(room).map(view::Verdict::from);
         checked.verdicts.extend(verdicts);
         after = page.next;
     }
-    progress.end();
+    drop(progress);
     context.show(&checked, || checked.text())?;
     Ok(exit(checked.faulty_count == 0))
 }
@@ -223,12 +220,13 @@ pub(super) fn to_do(remedy: &view::Remedy) -> String {
         "repair" => "repair from the log; no step runs again".to_owned(),
         "branch" => {
             let cutoff = remedy.cutoff_sequence;
-            let again = match steps.is_empty() {
-                true => "steps after that event may run again".to_owned(),
-                false => format!(
+            let again = if steps.is_empty() {
+                "steps after that event may run again".to_owned()
+            } else {
+                format!(
                     "steps that may run again, with their side effects: {}",
                     steps.join(", ")
-                ),
+                )
             };
             format!("continue on a new branch after event {cutoff}; {again}")
         }
@@ -236,47 +234,15 @@ pub(super) fn to_do(remedy: &view::Remedy) -> String {
     }
 }
 
-/// The progress: a bar on a terminal, otherwise a line from time to time.
-struct Progress {
-    bar: Option<ProgressBar>,
-    told: std::time::Instant,
-}
-
-impl Progress {
-    fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg} {eta}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        });
-        Self {
-            bar,
-            told: std::time::Instant::now(),
-        }
-    }
-
-    fn tell(&mut self, told: &v1::VerifyExecutionsResponse) {
-        let per_second = grouped(rate(told).round() as i64);
-        if let Some(bar) = &self.bar {
-            bar.set_length(count(told.total_count.max(told.checked_count)));
-            bar.set_position(count(told.checked_count));
-            let wrong = match told.faulty_count {
-                0 => String::new(),
-                wrong => format!(", {} found", grouped(wrong)),
-            };
-            bar.set_message(format!("({per_second}/s{wrong})"));
-        } else if self.told.elapsed() >= PACE {
-            self.told = std::time::Instant::now();
-            let (checked, total) = (grouped(told.checked_count), grouped(told.total_count));
-            talk(&format!("{checked} of {total} checked ({per_second}/s)"));
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+/// The progress: how many, how fast, and what was found so far.
+fn so_far(told: &v1::VerifyExecutionsResponse) -> String {
+    let (checked, total) = (grouped(told.checked_count), grouped(told.total_count));
+    let per_second = grouped(rate(told).round() as i64);
+    let wrong = match told.faulty_count {
+        0 => String::new(),
+        wrong => format!(", {} found", grouped(wrong)),
+    };
+    format!("{checked} of {total} checked ({per_second}/s{wrong})")
 }
 
 fn seconds(told: &v1::VerifyExecutionsResponse) -> f64 {
@@ -293,34 +259,9 @@ fn wire(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-fn count(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// Groups digits, because 100,000 is easier to read than 100000.
-fn grouped(number: i64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn large_numbers_are_grouped() {
-        let told: Vec<_> = [0, 999, 1_000, 8_130, 100_000, 1_234_567]
-            .map(grouped)
-            .into();
-        assert_eq!(told, ["0", "999", "1,000", "8,130", "100,000", "1,234,567"]);
-    }
 
     #[test]
     fn the_summary_says_how_many_how_fast_and_what_was_found() {

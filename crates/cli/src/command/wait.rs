@@ -6,7 +6,7 @@ use clap::Args;
 use stateway_client as client;
 use stateway_client::{sub_state_of, v1, word_of};
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::resource;
@@ -46,19 +46,15 @@ impl Wait {
             .states
             .iter()
             .any(|state| *state as i32 == execution.sub_state);
-        match wanted {
-            true => Ok(Exit::Ok),
-            false if execution.sub_state == v1::SubState::Failed as i32 => {
-                Ok(Exit::ExecutionFailed)
-            }
-            false => {
-                let word = word_of(execution.sub_state);
-                Err(Failure::new(
-                    Exit::Refused,
-                    format!("it ended `{word}` instead"),
-                ))
-            }
+        if wanted {
+            return Ok(Exit::Ok);
         }
+        if execution.sub_state() == v1::SubState::Failed {
+            return Ok(Exit::ExecutionFailed);
+        }
+        let label = word_of(execution.sub_state);
+        let message = format!("the execution ended `{label}` instead");
+        Err(Failure::new(Exit::Refused, message))
     }
 }
 
@@ -128,7 +124,7 @@ async fn reached(
 
 fn still(execution: &v1::Execution) -> Failure {
     let word = word_of(execution.sub_state);
-    talk(&format!("{} is still {word}", execution.name));
+    print_message(&format!("{} is still {word}", execution.name));
     late(execution, "wait")
 }
 

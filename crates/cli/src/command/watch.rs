@@ -12,11 +12,11 @@ use stateway_client::{Change, is_finished, v1};
 use super::connection::Connection;
 use super::wait::{ended, late};
 use crate::arguments::Output;
-use crate::context::{Context, print, talk, to_json_line};
+use crate::context::{Context, print, print_message, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::outline::{Beside, Outline};
-use crate::screen::{Clock, Live, moment, now, short_name};
+use crate::screen::{Clock, Live, now, short_name, stamp};
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -124,7 +124,7 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
     while let Some(change) = changes.next().await {
         let change = change?;
         if let Some(said) = seen.take(&change)? {
-            talk(&said);
+            print_message(&said);
         }
         match (context.output, &change) {
             (_, Change::Interrupted(_)) => {}
@@ -173,7 +173,7 @@ async fn draw(
                     return Ok(None);
                 };
                 if let Some(said) = seen.take(&change)? {
-                    live.aside(|| talk(&said));
+                    live.aside(|| print_message(&said));
                 }
                 match change {
                     Change::Removed(execution) => return Err(gone(&execution)),
@@ -209,12 +209,12 @@ fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
         Change::Removed(execution) => ("  (gone)", execution),
         Change::Bookmark { unreachable } => {
             for provider in unreachable {
-                talk(&format!("warning: {provider} does not answer"));
+                print_message(&format!("warning: {provider} does not answer"));
             }
             return Ok(());
         }
         Change::Resync => {
-            talk("changes were missed; the current executions follow");
+            print_message("changes were missed; the current executions follow");
             return Ok(());
         }
         Change::Interrupted(_) => return Ok(()),
@@ -227,19 +227,11 @@ fn print_line(change: &Change, context: &Context) -> Result<(), Failure> {
 
 fn line(execution: &view::Execution, context: &Context) -> String {
     let mut parts = vec![
-        moment(Timestamp::now()),
+        stamp(Timestamp::now()),
         short_name(&execution.name),
         context.paint.sub_state(execution.sub_state),
     ];
     parts.extend(execution.reason.as_ref().map(ToString::to_string));
-    if !execution.current_steps.is_empty() {
-        let steps: Vec<_> = execution
-            .current_steps
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        parts.push(format!("[{}]", steps.join(", ")));
-    }
     parts.push(now(execution, Clock::Kept));
     parts.retain(|part| !part.is_empty());
     parts.join("  ")

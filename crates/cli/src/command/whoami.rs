@@ -87,7 +87,7 @@ pub(super) fn text(who: &Who) -> String {
         who.subject, who.method
     );
     text.lines()
-        .map(crate::visible::visible)
+        .map(stateway_phrases::visible)
         .collect::<Vec<_>>()
         .join("\n")
 }

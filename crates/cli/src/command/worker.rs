@@ -9,7 +9,7 @@ use stateway_client::{Task, Worker as Client, WorkerNews};
 
 use super::serve::{INTERRUPTED, Stop};
 use crate::arguments::Globals;
-use crate::context::{actor, talk};
+use crate::context::{actor, print_message};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::Outcome;
@@ -52,13 +52,13 @@ ended after --drain is killed.
 On SIGINT or SIGTERM the worker finishes the tasks that have begun; a second signal kills them.")]
 pub struct Worker {
     /// Role of the tasks that the worker takes; may be given several times
-    #[arg(long = "role", value_name = "ROLE", required = true, value_parser = crate::input::given)]
+    #[arg(long = "role", value_name = "ROLE", required = true, value_parser = crate::input::non_empty)]
     roles: Vec<String>,
     /// The program, run by `sh -c` for every task
-    #[arg(long, value_name = "COMMAND", value_parser = crate::input::given)]
+    #[arg(long, value_name = "COMMAND", value_parser = crate::input::non_empty)]
     exec: String,
     /// Skill of the worker; may be given several times
-    #[arg(long = "skill", value_name = "SKILL", value_parser = crate::input::given)]
+    #[arg(long = "skill", value_name = "SKILL", value_parser = crate::input::non_empty)]
     skills: Vec<String>,
     /// Maximum number of tasks that run at the same time
     #[arg(long, value_name = "TASKS", default_value = "1")]
@@ -73,7 +73,7 @@ pub struct Worker {
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Id of the worker; a worker that reconnects with the same id keeps its tasks
-    #[arg(long, value_name = "ID", value_parser = crate::input::given)]
+    #[arg(long, value_name = "ID", value_parser = crate::input::non_empty)]
     id: Option<String>,
     /// How long programs may continue after the worker gets SIGINT or SIGTERM, and after their
     /// execution is cancelled
@@ -111,7 +111,7 @@ impl Worker {
                 std::process::exit(INTERRUPTED);
             }
         }
-        talk("the worker has stopped");
+        print_message("the worker has stopped");
         Ok(Exit::Ok)
     }
 
@@ -127,7 +127,7 @@ impl Worker {
             .tenant(&self.tenant)
             .drain(Duration::from(self.drain))
             .until(stop)
-            .observe(|news| talk(&line(news)));
+            .observe(|news| print_message(&line(news)));
         for skill in &self.skills {
             worker = worker.skill(skill);
         }
@@ -153,7 +153,7 @@ impl Worker {
                             Ok(_) => "done".to_owned(),
                             Err(error) => error.to_string(),
                         };
-                        talk(&format!("{about}: {how} ({:.1?})", begin.elapsed()));
+                        print_message(&format!("{about}: {how} ({:.1?})", begin.elapsed()));
                     }
                     done
                 }

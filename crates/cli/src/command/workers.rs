@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client::{Call, v1};
 
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::warn_unreachable;
@@ -46,11 +46,11 @@ impl Workers {
         let mut listed = read(context, &resource::parent(list.provider.as_deref())?).await?;
         warn_unreachable(&mut listed.unreachable, "workers");
         if listed.truncated {
-            talk(&format!("only the first {MOST} workers are listed"));
+            print_message(&format!("only the first {MOST} workers are listed"));
         }
         context.show(&listed, || {
             if listed.workers.is_empty() {
-                talk("no worker is connected");
+                print_message("no worker is connected");
             }
             let now = jiff::Timestamp::now();
             let headings = [

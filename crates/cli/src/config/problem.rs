@@ -42,9 +42,10 @@ impl fmt::Display for Problem {
         if let Some((line, column)) = self.place {
             write!(f, "{line}:{column}:")?;
         }
-        match self.file.is_some() || self.place.is_some() {
-            true => write!(f, " {}", self.message),
-            false => f.write_str(&self.message),
+        if self.file.is_some() || self.place.is_some() {
+            write!(f, " {}", self.message)
+        } else {
+            f.write_str(&self.message)
         }
     }
 }

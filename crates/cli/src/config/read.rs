@@ -181,7 +181,7 @@ impl<'i> Reader<'i> {
     }
 
     /// Reads a section. After a mistake the key at fault is set aside and the rest is read again,
-    /// so that every mistake of the section is told.
+    /// so that every mistake of the section is reported.
     fn typed<T: DeserializeOwned + Default>(&mut self, value: Spanned<DeValue<'i>>) -> T {
         let mut table = self.table(value);
         let mut left = culprits(table.get_ref());

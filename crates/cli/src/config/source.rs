@@ -168,8 +168,8 @@ fn combine(
         otlp.enabled = true;
     }
     let file = path.map(Path::to_owned);
-    match problems.is_empty() {
-        true => Ok(Config {
+    if problems.is_empty() {
+        Ok(Config {
             file,
             settings,
             access: file_access,
@@ -177,8 +177,9 @@ fn combine(
             log,
             otlp,
             providers,
-        }),
-        false => Err(ConfigError { problems }),
+        })
+    } else {
+        Err(ConfigError { problems })
     }
 }
 

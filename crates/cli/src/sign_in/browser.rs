@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Oidc, Signed, TokenResponse, Web, refused};
-use crate::context::talk;
+use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -49,7 +49,7 @@ pub async fn in_browser(
         resource: oidc.resource.as_deref(),
     };
     let address = request.address(discovery);
-    talk(&format!("Sign in in a browser on this machine: {address}"));
+    print_message(&format!("Sign in in a browser on this machine: {address}"));
     if opens {
         open(&address);
     }
@@ -88,15 +88,15 @@ async fn wait(
             continue;
         };
         match answered(&target, discovery, state) {
-            Answered::Elsewhere => say(&mut stream, "404 Not Found", "Nothing is here.").await,
+            Answered::Elsewhere => respond(&mut stream, "404 Not Found", "Nothing is here.").await,
             Answered::Code(code) => {
                 let text = "You are signed in. Close this window and go back to the command line.";
-                say(&mut stream, "200 OK", text).await;
+                respond(&mut stream, "200 OK", text).await;
                 return Ok(code);
             }
             Answered::Refused(failure) => {
                 let text = "Nobody was signed in. The command line says why.";
-                say(&mut stream, "400 Bad Request", text).await;
+                respond(&mut stream, "400 Bad Request", text).await;
                 return Err(failure);
             }
         }
@@ -154,7 +154,7 @@ async fn target(stream: &mut TcpStream) -> Option<String> {
     words.next().map(str::to_owned)
 }
 
-async fn say(stream: &mut TcpStream, status: &str, text: &str) {
+async fn respond(stream: &mut TcpStream, status: &str, text: &str) {
     let length = text.len();
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\n\

@@ -7,7 +7,7 @@ use stateway_identity::oidc::{Discovery, form};
 use tokio::time::Instant;
 
 use super::{Oidc, Signed, TokenRefusal, TokenResponse, Web, refused};
-use crate::context::talk;
+use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -51,10 +51,10 @@ pub async fn on_device(web: &Web, discovery: &Discovery, oidc: &Oidc) -> Result<
         Ok(device) if answer.status == 200 => device,
         _ => return Err(refused(&answer.body, answer.status)),
     };
-    talk(&format!("Open {} in a browser,", device.verification_uri));
-    talk(&format!("and confirm the code {}.", device.user_code));
+    print_message(&format!("Open {} in a browser,", device.verification_uri));
+    print_message(&format!("and confirm the code {}.", device.user_code));
     if let Some(address) = &device.verification_uri_complete {
-        talk(&format!("The address with the code: {address}"));
+        print_message(&format!("The address with the code: {address}"));
     }
     let end = Instant::now() + Duration::from_secs(device.expires_in.min(LONGEST));
     let mut interval = device.interval.map_or(INTERVAL, Duration::from_secs);

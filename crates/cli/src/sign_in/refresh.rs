@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::{Oidc, TokenResponse, Web, discover, refused};
 use crate::arguments::Globals;
-use crate::context::talk;
+use crate::context::print_message;
 use crate::contexts::{Grant, Store};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ pub async fn keep_fresh(globals: &Globals) -> Result<Fresh, Failure> {
         loop {
             tokio::time::sleep(pause.max(PAUSE)).await;
             if let Err(failure) = refresh(&target, &store, &name).await {
-                talk(&format!("the token was not renewed: {failure}"));
+                print_message(&format!("the token was not renewed: {failure}"));
             }
             pause = due(&store, &name).ok().flatten().unwrap_or(PAUSE);
         }

@@ -1,6 +1,7 @@
 //! The screen, line by line; never wider or higher than the terminal.
 
 use jiff::Timestamp;
+use stateway_phrases::visible;
 use unicode_width::UnicodeWidthStr;
 
 use super::Model;
@@ -8,7 +9,6 @@ use super::line::{cut, fit};
 use crate::outline::Outline;
 use crate::screen::{Clock, Paint, Table, ago, details, now as doing, short_name, tree};
 use crate::view::Execution;
-use crate::visible::visible;
 
 /// The rows of the screen that are not executions: title, counts, providers, headings, keys.
 const AROUND: usize = 5;

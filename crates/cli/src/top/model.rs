@@ -192,9 +192,12 @@ impl Model {
     }
 
     fn step(&mut self, down: bool, by: usize) {
-        let moved = |from: usize| match down {
-            true => from.saturating_add(by),
-            false => from.saturating_sub(by),
+        let moved = |from: usize| {
+            if down {
+                from.saturating_add(by)
+            } else {
+                from.saturating_sub(by)
+            }
         };
         if self.opened.is_some() {
             self.scroll = moved(self.scroll);
@@ -238,15 +241,17 @@ impl Model {
 /// The filter for the gateway. The name of a sub-state alone is also accepted.
 fn checked(typed: &str) -> Result<String, String> {
     let typed = typed.trim();
-    let filter = match SUB_STATES.iter().any(|(_, word)| *word == typed) {
-        true => format!("sub_state = \"{typed}\""),
-        false => typed.to_owned(),
+    let filter = if SUB_STATES.iter().any(|(_, word)| *word == typed) {
+        format!("sub_state = \"{typed}\"")
+    } else {
+        typed.to_owned()
     };
-    match filter.is_empty() {
-        true => Ok(filter),
-        false => Filter::parse(&filter)
+    if filter.is_empty() {
+        Ok(filter)
+    } else {
+        Filter::parse(&filter)
             .map(|_| filter)
-            .map_err(|error| error.to_string()),
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -37,9 +37,10 @@ impl Terminal {
     /// It cannot be written.
     pub fn take() -> io::Result<(Self, mpsc::Receiver<Key>)> {
         let input = io::stdin();
-        let modes = match input.is_terminal() {
-            true => tcgetattr(&input).ok(),
-            false => None,
+        let modes = if input.is_terminal() {
+            tcgetattr(&input).ok()
+        } else {
+            None
         };
         *taken() = Some(Before {
             modes: modes.clone(),

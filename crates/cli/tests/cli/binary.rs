@@ -169,9 +169,10 @@ impl Gateway {
 
     /// With a configuration file and flags; `memory` is the provider where the file names none.
     pub(crate) fn with(config: &str, flags: &[&str]) -> Self {
-        match config.contains("[providers.") {
-            true => Self::just(config, flags),
-            false => Self::just(&format!("{config}\n{MEMORY}"), flags),
+        if config.contains("[providers.") {
+            Self::just(config, flags)
+        } else {
+            Self::just(&format!("{config}\n{MEMORY}"), flags)
         }
     }
 

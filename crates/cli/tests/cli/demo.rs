@@ -140,7 +140,7 @@ fn it_ends_by_itself_and_goes_on_in_a_folder_that_was_chosen() {
 }
 
 #[test]
-fn the_second_signal_ends_it_at_once_and_leaves_nothing_either() {
+fn a_second_signal_during_the_stop_leaves_nothing_either() {
     let mut demo = Demo::begin(&[]);
     demo.process.line("Ctrl-C stops the demo.");
     demo.process.signal("-TERM");

@@ -8,6 +8,7 @@
 mod access;
 mod approvals;
 mod audit;
+mod batch;
 mod binary;
 mod built_in;
 mod completions;
@@ -20,6 +21,7 @@ mod explain;
 mod get;
 mod health;
 mod held;
+mod hints;
 mod history;
 mod hostile;
 mod keys;

@@ -33,15 +33,20 @@ fn size(rows: u16, columns: u16) -> Winsize {
 
 impl Seen {
     pub(crate) fn begin(command: &mut Command) -> Self {
-        Self::on(command, false)
+        Self::on(command, false, false)
     }
 
     /// With keys that can be pressed.
     pub(crate) fn begin_with_keys(command: &mut Command) -> Self {
-        Self::on(command, true)
+        Self::on(command, true, false)
     }
 
-    fn on(command: &mut Command, keys: bool) -> Self {
+    /// With keys, and with standard error on the same terminal.
+    pub(crate) fn begin_with_messages(command: &mut Command) -> Self {
+        Self::on(command, true, true)
+    }
+
+    fn on(command: &mut Command, keys: bool, messages: bool) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -52,19 +57,26 @@ impl Seen {
             .write(true)
             .open(path.to_str().unwrap());
         let terminal = OwnedFd::from(terminal.unwrap());
-        let input = match keys {
-            true => Stdio::from(terminal.try_clone().unwrap()),
-            false => Stdio::null(),
+        let also = |wanted: bool| {
+            if wanted {
+                Stdio::from(terminal.try_clone().unwrap())
+            } else {
+                Stdio::null()
+            }
         };
+        let (input, errors) = (also(keys), also(messages));
         let child = command
             .env("TERM", "xterm-256color")
             .stdin(input)
             .stdout(terminal)
-            .stderr(Stdio::null())
+            .stderr(errors)
             .spawn()
             .unwrap();
         // What the command holds of the terminal would keep it open after the process.
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let person = File::from(master.try_clone().unwrap());
         let screen = Arc::<Mutex<Vec<u8>>>::default();
         let sink = Arc::clone(&screen);

@@ -206,7 +206,9 @@ fn a_hint_names_commands_and_not_calls() {
     let gateway = Gateway::new();
     let refused = gateway.run(&["start", "definitions/hello"]).exits(5);
     assert!(
-        refused.err.contains("hint: `stateway providers get` lists"),
+        refused
+            .err
+            .contains("hint: `stateway providers get NAME` lists"),
         "{}",
         refused.err
     );

@@ -6,7 +6,7 @@ use crate::scripts::{BACKING_OFF, BAD, GOOD, LONG, WAITING};
 
 /// What can still be done with a finished execution.
 const AGAIN: &str = "hint: Start a new execution, or run this one again from a step with \
-                     `stateway retry-from`.\n";
+                     `stateway retry-from NAME`.\n";
 
 #[test]
 fn a_finished_execution_of_the_built_in_engine_names_what_can_still_be_done() {

@@ -8,9 +8,9 @@ use crate::scripts::{BACKING_OFF, GOOD};
 #[test]
 fn a_watch_counts_down_to_the_next_attempt_and_ends_with_the_execution() {
     let gateway = Gateway::new();
-    gateway.start("a", &BACKING_OFF.replace("1h", "90s"));
+    gateway.start("a", &BACKING_OFF.replace("1h", "55s"));
     let mut watch = Seen::begin(&mut gateway.command(&["watch", "memory/a"]));
-    watch.shows("attempt 1 of 5 failed; next attempt in 8");
+    watch.shows("attempt 1 of 5 failed; next attempt in 5");
     watch.shows("s: gateway timed out");
     watch.counts_down(3);
     gateway.run(&["retry-now", "memory/a"]).exits(0);

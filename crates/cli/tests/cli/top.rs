@@ -12,7 +12,7 @@ const BACK: &str = "\u{1b}[?25h\u{1b}[?1049l";
 /// A gateway where one backs off, one waits and one has succeeded.
 fn gateway() -> Gateway {
     let gateway = Gateway::new();
-    gateway.start("slow", &BACKING_OFF.replace("1h", "90s"));
+    gateway.start("slow", &BACKING_OFF.replace("1h", "55s"));
     gateway.start("held", WAITING);
     gateway.start("done", GOOD);
     gateway.run(&["wait", "memory/done"]).exits(0);

@@ -13,7 +13,7 @@ fn each_change_is_a_line_and_the_end_is_the_end() {
     assert!(
         watch
             .line("memory/a  waiting")
-            .contains("[gate]  waits for signal `go`")
+            .contains("at gate: waits for signal `go`")
     );
     gateway.run(&["signal", "memory/a", "go"]).exits(0);
     watch.line("memory/a  succeeded");

@@ -266,8 +266,9 @@ async fn the_deadline_ends_the_program_and_all_it_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
-    let program = "touch begun; trap 'touch asked; exit 0' TERM; sleep 60 & wait";
-    let lab = Lab::with(&["--exec", program]).await;
+    let program = "[ $STATEWAY_TASK = t2 ] && { echo 8; exit; }; \
+                   trap 'touch asked; echo 7; exit 0' TERM; touch begun; sleep 60 & wait";
+    let mut lab = Lab::with(&["--exec", program]).await;
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
     lab.connection.tell(ToWorker::Withdrawn(v1::TaskWithdrawn {
@@ -275,6 +276,12 @@ async fn a_withdrawn_task_ends_the_program_and_is_not_answered() {
         reason: v1::task_withdrawn::Reason::TimedOut.into(),
     }));
     lab.wait_for("asked");
+    // The next answer is that of the next task.
+    let second = v1::Task {
+        task_token: "t2".into(),
+        ..task("")
+    };
+    assert_eq!(output(lab.answer(second).await), "8");
 }
 
 fn cancel(lab: &Lab) {

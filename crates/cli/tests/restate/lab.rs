@@ -282,9 +282,10 @@ fn begin_server(server: (Age, &Peers), folder: &Path, settings: &str) -> (Ports,
         std::fs::write(folder.join("restate.toml"), config).unwrap();
         let mut running = run_server(server, folder, ports);
         let ready = eventually("the server answers queries or ends", || {
-            match running.is_alive() {
-                true => answers_queries(ports).map(|()| true),
-                false => Some(false),
+            if running.is_alive() {
+                answers_queries(ports).map(|()| true)
+            } else {
+                Some(false)
             }
         });
         if ready {

@@ -10,10 +10,10 @@ use stateway_client::{Change, v1};
 use crate::arguments::Output;
 use crate::command::connection::Connection;
 use crate::command::watch::within;
-use crate::context::{Context, print, talk, to_json_line};
+use crate::context::{Context, print, print_message, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::moment;
+use crate::screen::stamp;
 use crate::{resource, view};
 
 /// Follows approvals.
@@ -56,7 +56,7 @@ async fn follow(
     while let Some(change) = changes.next().await {
         let change = change?;
         if let Some(message) = connection.take(&change, Timestamp::now())? {
-            talk(&message);
+            print_message(&message);
         }
         match (context.output, &change) {
             (_, Change::Interrupted(_)) => {}
@@ -75,12 +75,12 @@ fn print_line(change: &Change<v1::Approval>) -> Result<(), Failure> {
         Change::Removed(approval) => print(&line(&view::Approval::from(approval), true)),
         Change::Bookmark { unreachable } => {
             for provider in unreachable {
-                talk(&format!("warning: {provider} does not answer"));
+                print_message(&format!("warning: {provider} does not answer"));
             }
             Ok(())
         }
         Change::Resync => {
-            talk("changes were missed; the pending approvals follow");
+            print_message("changes were missed; the pending approvals follow");
             Ok(())
         }
         Change::Interrupted(_) => Ok(()),
@@ -90,7 +90,7 @@ fn print_line(change: &Change<v1::Approval>) -> Result<(), Failure> {
 /// An approval that ended shows the decision and who made it. An approval that disappeared without one is marked.
 fn line(approval: &view::Approval, removed: bool) -> String {
     let mut parts = vec![
-        moment(Timestamp::now()),
+        stamp(Timestamp::now()),
         resource::short_of_part(approval.name.raw()),
         approval.state.clone(),
         approval.role.to_string(),

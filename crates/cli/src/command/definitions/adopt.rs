@@ -1,28 +1,23 @@
 //! `stateway definitions adopt`: running executions are offered another revision.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 
 use clap::Args;
-use futures::TryStreamExt;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::v1;
 
 use super::fetch;
 use crate::confirm::confirm;
-use crate::context::{Context, talk};
+use crate::context::{Context, announce, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::matching::{MOST_PREVIEWED, Matching, OPEN};
+use crate::progress::Progress;
 use crate::screen::{Table, short_name};
+use crate::write::WriteOptions;
 use crate::{input, resource, view};
 
-/// The most executions of one command.
-const MOST: usize = 10_000;
-/// The most executions of the preview.
-const MOST_PREVIEWED: usize = 20;
-const OPEN: &str = "NOT (sub_state = succeeded OR sub_state = failed)";
 const MISMATCH: &str = "REVISION_MISMATCH";
 
 /// Offers a revision.
@@ -31,27 +26,13 @@ pub struct Adopt {
     /// provider/id, or the full name
     #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     name: Option<String>,
-    /// Every open execution that passes this filter
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true, value_parser = input::given)]
-    filter: Option<String>,
-    /// Only executions of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER", requires = "filter")]
-    provider: Option<String>,
     /// The revision, or at least its first 8 digits (default: the current revision)
-    #[arg(long, value_name = "REVISION", value_parser = input::given)]
+    #[arg(long, value_name = "REVISION", value_parser = input::non_empty)]
     revision: Option<String>,
-    /// Only list the executions to which the revision would be offered
-    #[arg(long, requires = "filter")]
-    dry_run: bool,
-    /// Do not ask for confirmation; required without a terminal
-    #[arg(long, requires = "filter")]
-    yes: bool,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", conflicts_with = "filter", value_parser = input::given)]
-    request_id: Option<String>,
-    /// Only if the execution still has this etag
-    #[arg(long, conflicts_with = "filter", value_parser = input::given)]
-    etag: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
 }
 
 /// The offer to one execution.
@@ -96,77 +77,40 @@ impl Adopt {
     async fn one(&self, context: &Context, name: String) -> Result<Adopted, Failure> {
         let get = client::Get::new(&name).view(v1::ExecutionView::Basic);
         let before = context.client.get(context.call(get)).await?;
-        let call = client::AdoptDefinition::new(name)
-            .revision(self.revision.clone().unwrap_or_default())
-            .request_id(self.request_id.clone().unwrap_or_default())
-            .etag(self.etag.clone().unwrap_or_default());
+        let call =
+            client::AdoptDefinition::new(name).revision(self.revision.clone().unwrap_or_default());
+        let call = self.write.clone().apply(call);
         let after = context.client.adopt_definition(context.call(call)).await?;
         Ok(Adopted::of(&before, &after))
     }
 
     /// None when nothing was asked of any execution.
     async fn many(&self, context: &Context) -> Result<Option<Vec<Adopted>>, Failure> {
-        let found = self.matching(context).await?;
+        let (found, _) = self.matching.find(context, OPEN).await?;
         if found.is_empty() {
-            talk("no open execution matches the filter");
+            print_message("no open execution matches the filter");
             return Ok(Some(Vec::new()));
         }
         let preview = self.preview(context, &found).await?;
-        if self.dry_run {
+        if self.matching.dry_run {
             context.show(&preview, || previewed(&preview, context))?;
             return Ok(None);
         }
-        if !self.yes {
-            previewed(&preview, context).lines().for_each(talk);
+        if !self.matching.yes {
+            announce(&previewed(&preview, context));
             confirm(
                 &format!("Offer the revision to {} executions?", found.len()),
                 "an execution that cannot continue under the revision is paused",
                 "nothing was offered",
             )?;
         }
-        let progress = Progress::new(found.len());
+        let mut progress = Progress::new();
         let mut adopted = Vec::new();
         for before in &found {
             adopted.push(self.offered(context, before).await?);
-            progress.advance();
+            progress.show(|| format!("{} of {} offered", adopted.len(), found.len()));
         }
-        progress.end();
         Ok(Some(adopted))
-    }
-
-    async fn matching(&self, context: &Context) -> Result<Vec<v1::Execution>, Failure> {
-        let filter = self.filter.as_deref().unwrap_or_default();
-        let list = client::List::new(resource::parent(self.provider.as_deref())?)
-            .filter(format!("({filter}) AND {OPEN}"))
-            .page_size(1_000);
-        let mut found = Vec::new();
-        let mut stream = std::pin::pin!(context.client.list(context.call(list)));
-        while let Some(execution) = match stream.try_next().await {
-            Ok(next) => next,
-            Err(error) => return Err(self.of_filter(context, error).await),
-        } {
-            if found.len() == MOST {
-                let message = format!("more than {MOST} executions match the filter");
-                return Err(Failure::usage(message).hint("Narrow the filter."));
-            }
-            found.push(execution);
-        }
-        Ok(found)
-    }
-
-    /// The error of the caller's own filter, whose columns are those that the caller wrote; `error`
-    /// where the filter is not the reason.
-    async fn of_filter(&self, context: &Context, error: client::Error) -> Failure {
-        let filter = self.filter.as_deref().unwrap_or_default();
-        let Ok(parent) = resource::parent(self.provider.as_deref()) else {
-            return error.into();
-        };
-        let list = client::List::new(parent).filter(filter).page_size(1);
-        let alone = context.client.list(context.call(list));
-        match std::pin::pin!(alone).try_next().await {
-            Ok(_) => error.into(),
-            Err(alone) => alone.into(),
-        }
     }
 
     /// One execution of many: a refusal is a result and the others follow.
@@ -275,39 +219,16 @@ fn results(adopted: &[Adopted], context: &Context) -> String {
     if adopted.len() > 1 {
         let counts = ["adopted", "unchanged", "paused", "refused"]
             .map(|result| format!("{} {result}", count(result)));
-        talk(&counts.join(", "));
+        print_message(&counts.join(", "));
     }
     table.text()
 }
 
 fn short(revision: &str) -> String {
-    crate::visible::visible(revision).chars().take(12).collect()
-}
-
-/// A progress line on a terminal, nothing elsewhere.
-struct Progress(Option<ProgressBar>);
-
-impl Progress {
-    fn new(total: usize) -> Self {
-        Self(std::io::stderr().is_terminal().then(|| {
-            let total = u64::try_from(total).ok();
-            let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        }))
-    }
-
-    fn advance(&self) {
-        if let Some(bar) = &self.0 {
-            bar.inc(1);
-        }
-    }
-
-    fn end(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
+    stateway_phrases::visible(revision)
+        .chars()
+        .take(12)
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use clap::Args;
 use serde::Serialize;
 use stateway_client as client;
+use stateway_phrases::visible;
 
 use super::full_name;
 use crate::confirm::confirm;
-use crate::context::{Context, talk};
+use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::input;
-use crate::visible::visible;
+use crate::write::RequestId;
 
 /// Deletes a definition.
 #[derive(Debug, Args)]
@@ -23,9 +23,8 @@ pub struct Delete {
     /// Do not ask for confirmation; required without a terminal
     #[arg(long)]
     yes: bool,
-    /// Idempotency key: repeating the request with the same key has no further effect
-    #[arg(long, value_name = "ID", value_parser = input::given)]
-    request_id: Option<String>,
+    #[command(flatten)]
+    key: RequestId,
 }
 
 /// What `-o json` prints.
@@ -45,9 +44,8 @@ impl Delete {
                 "nothing was deleted",
             )?;
         }
-        let call = client::DeleteDefinition::new(&name)
-            .keep_running(self.keep_running)
-            .request_id(self.request_id.unwrap_or_default());
+        let call = client::DeleteDefinition::new(&name).keep_running(self.keep_running);
+        let call = self.key.apply(call);
         let answer = context.client.delete_definition(context.call(call)).await?;
         let deleted = Deleted {
             deleted: &name,
@@ -55,7 +53,7 @@ impl Delete {
         };
         context.show(&deleted, || {
             if deleted.open_execution_count > 0 {
-                talk(&format!(
+                print_message(&format!(
                     "open executions that finish under their revision: {}",
                     deleted.open_execution_count
                 ));

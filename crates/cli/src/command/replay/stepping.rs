@@ -10,7 +10,7 @@ use crate::arguments::Output;
 use crate::context::{Context, print, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{self, Table, moment};
+use crate::screen::{self, Table, stamp};
 use crate::view;
 
 const KEYS: &str = "→ next   ← back   PgDn/PgUp ten   Home/End   q quit";
@@ -55,7 +55,7 @@ fn listing(context: &Context, steps: &[Step]) -> String {
             .collect();
         table.row(vec![
             event.sequence.to_string(),
-            event.occur_time.map(moment).unwrap_or_default(),
+            event.occur_time.map(stamp).unwrap_or_default(),
             event.native_type.to_string(),
             event.step.to_string(),
             event.summary.to_string(),
@@ -97,16 +97,17 @@ fn page(context: &Context, steps: &[Step], at: usize) -> String {
     let event = view::Event::from(event);
     let execution = view::Execution::from(execution);
     let then = event.occur_time.unwrap_or_else(jiff::Timestamp::now);
-    let step = match event.step.is_empty() {
-        true => String::new(),
-        false => format!(" {}", event.step),
+    let step = if event.step.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", event.step)
     };
     let head = format!(
         "event {} of {}, branch {}, {}",
         event.sequence,
         steps.len(),
         event.branch,
-        moment(then)
+        stamp(then)
     );
     let what = format!("{}{step}: {}", event.native_type, event.summary);
     format!(
