@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use stateway_audit::ChainKey;
 use stateway_client::v1;
 use stateway_client::v1::approvals_client::ApprovalsClient;
 use stateway_client::v1::definitions_client::DefinitionsClient;
 use stateway_client::v1::executions_client::ExecutionsClient;
 use stateway_client::v1::recovery_client::RecoveryClient;
 use stateway_client::v1::workers_client::WorkersClient;
-use stateway_gateway::{AccessSettings, RulesSource};
+use stateway_gateway::{AccessSettings, AuditSettings, RulesSource};
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
@@ -75,8 +76,9 @@ steps:
 pub(super) struct AccessRig {
     pub(super) rig: BuiltInRig,
     keys: HashMap<String, String>,
+    pub(super) key_file: PathBuf,
     pub(super) rules: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// A caller: name, roles, tenant.
@@ -99,6 +101,25 @@ impl AccessRig {
     }
 
     pub(super) async fn with(rules: &str, callers: &[Caller<'_>]) -> Self {
+        Self::made(rules, callers, false).await
+    }
+
+    /// With an audit log.
+    pub(super) async fn audited() -> Self {
+        Self::made(TENANTS, &CALLERS, true).await
+    }
+
+    /// The records of an audit log so far.
+    pub(super) fn records(&self) -> Vec<stateway_audit::Record> {
+        let text = std::fs::read(self.folder.path().join("audit.jsonl")).unwrap();
+        let lines = text
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        let parsed = lines.map(|line| stateway_audit::parse(&ChainKey::default(), line));
+        parsed.map(|line| line.unwrap().record).collect()
+    }
+
+    async fn made(rules: &str, callers: &[Caller<'_>], is_audited: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut file = KeyFile::default();
         let mut keys = HashMap::new();
@@ -117,7 +138,10 @@ impl AccessRig {
         let rule_file = folder.path().join("rules.toml");
         std::fs::write(&rule_file, rules).unwrap();
         let rig = BuiltInRig::start_beside(|mut gateway| {
-            gateway.settings.authentication.api_keys = Some(key_file);
+            gateway.settings.authentication.api_keys = Some(key_file.clone());
+            gateway.settings.authentication.reload_interval = Duration::from_millis(20);
+            let log = folder.path().join("audit.jsonl");
+            gateway.settings.audit = is_audited.then(|| AuditSettings::new(log));
             gateway.settings.access = AccessSettings {
                 rules: RulesSource::File {
                     path: rule_file.clone(),
@@ -130,9 +154,28 @@ impl AccessRig {
         Self {
             rig: rig.await,
             keys,
+            key_file,
             rules: rule_file,
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// Changes the file of keys as a text.
+    pub(super) fn change_keys(&self, change: impl FnOnce(KeyFile) -> String) {
+        let file = KeyFile::parse(&std::fs::read(&self.key_file).unwrap()).unwrap();
+        let new = self.key_file.with_extension("new");
+        std::fs::write(&new, change(file)).unwrap();
+        std::fs::rename(&new, &self.key_file).unwrap();
+    }
+
+    /// Revokes the key of a caller.
+    pub(super) fn revoke(&self, who: &str) {
+        self.change_keys(|mut file| {
+            let mut keys = file.keys().iter();
+            let id = keys.find(|key| key.subject == who).unwrap().id.clone();
+            file.revoke(&id, Timestamp::now()).unwrap();
+            file.to_json()
+        });
     }
 
     pub(super) fn key(&self, who: &str) -> &str {

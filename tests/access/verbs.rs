@@ -154,3 +154,39 @@ may = "admin"
         Code::PermissionDenied
     );
 }
+
+#[tokio::test]
+async fn a_caller_that_may_decide_and_not_read_learns_nothing_by_its_decision() {
+    let rules = r#"
+[[rules]]
+name = "deciders"
+who = { subject = "bot" }
+may = "approve"
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let callers = [("root", &[] as &[&str], None), ("bot", &["ops"], None)];
+    let rig = AccessRig::with(rules, &callers).await;
+    rig.apply(RELEASE).await;
+    rig.begin("root", "release", ("r", "acme")).await.unwrap();
+    let request = stateway_client::v1::DecideApprovalRequest {
+        name: format!("{}/approvals/sign-off~1", name("r")),
+        decision: stateway_client::v1::decide_approval_request::Choice::Grant.into(),
+        ..Default::default()
+    };
+    let mut client = rig.approvals().await;
+    let decided = client.decide_approval(rig.by("bot", request.clone())).await;
+    let decided = decided.unwrap().into_inner();
+    assert_eq!(decided.name, request.name);
+    assert!(
+        decided.labels.is_empty() && decided.definition.is_empty(),
+        "{decided:?}"
+    );
+    assert!(
+        decided.input.is_none() && decided.initiator.is_empty(),
+        "{decided:?}"
+    );
+}

@@ -9,7 +9,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::rig::{AccessRig, ORDER, name};
 
-struct Worker {
+pub(super) struct Worker {
     say: mpsc::UnboundedSender<v1::StreamTasksRequest>,
     told: Streaming<v1::StreamTasksResponse>,
 }
@@ -20,7 +20,7 @@ fn said(message: Said) -> v1::StreamTasksRequest {
     }
 }
 
-fn offer(role: &str, tenant: &str) -> v1::Offer {
+pub(super) fn offer(role: &str, tenant: &str) -> v1::Offer {
     v1::Offer {
         roles: vec![role.into()],
         tenant: tenant.into(),
@@ -30,7 +30,11 @@ fn offer(role: &str, tenant: &str) -> v1::Offer {
 }
 
 impl Worker {
-    async fn connect(rig: &AccessRig, who: &str, offer: v1::Offer) -> Result<Self, Status> {
+    pub(super) async fn connect(
+        rig: &AccessRig,
+        who: &str,
+        offer: v1::Offer,
+    ) -> Result<Self, Status> {
         let (say, messages) = mpsc::unbounded_channel();
         say.send(said(Said::Offer(offer))).unwrap();
         let request = rig.by(who, UnboundedReceiverStream::new(messages));
@@ -41,7 +45,7 @@ impl Worker {
         })
     }
 
-    async fn next(&mut self) -> Result<Option<Told>, Status> {
+    pub(super) async fn next(&mut self) -> Result<Option<Told>, Status> {
         let next = tokio::time::timeout(std::time::Duration::from_secs(10), self.told.message());
         let next = next.await.expect("something comes")?;
         Ok(next.map(|told| told.message.unwrap()))

@@ -27,4 +27,5 @@ pub use overlay::table;
 pub use problem::{ConfigError, Problem};
 pub use quotas::Quotas;
 pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, SecretText, Server, Tls, Watch};
+pub(crate) use source::load_all;
 pub use source::{Overrides, load};

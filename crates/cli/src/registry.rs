@@ -57,15 +57,16 @@ fn store(id: &ProviderId, error: StoreFailure) -> Failure {
 /// Whether every provider can be made, without touching the stores of those that have one: they
 /// are made with an empty one.
 ///
-/// # Errors
-/// As [`build`], and two providers with one store.
-pub fn check(config: &Config) -> Result<(), Failure> {
-    let folder = tempfile::tempdir().map_err(|error| {
-        Failure::new(
-            Exit::Refused,
-            format!("a temporary folder cannot be created: {error}"),
-        )
-    })?;
+/// Returns the error of each provider, as [`build`] reports it, and providers that have one store.
+pub fn check(config: &Config) -> Vec<Failure> {
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            let message = format!("a temporary folder cannot be created: {error}");
+            return vec![Failure::new(Exit::Refused, message)];
+        }
+    };
+    let mut found = Vec::new();
     let mut config = config.clone();
     let mut stores = BTreeMap::new();
     for provider in &mut config.providers {
@@ -79,8 +80,12 @@ pub fn check(config: &Config) -> Result<(), Failure> {
         if let Some(other) = stores.insert(store.clone(), id.clone()) {
             let store = store.unwrap_or_else(|| BUILT_IN_STORE.to_owned());
             let message = format!("providers {other} and {id} have the same store, {store}");
-            return Err(Failure::usage(message).hint("Configure another `path` for one of them."));
+            found.push(Failure::usage(message).hint("Configure another `path` for one of them."));
         }
     }
-    build(&config).map(drop)
+    for provider in std::mem::take(&mut config.providers) {
+        config.providers = vec![provider];
+        found.extend(build(&config).err());
+    }
+    found
 }

@@ -58,6 +58,9 @@ pub struct Who {
     pub tenant: Option<String>,
     /// What proved it.
     pub method: String,
+    /// The permissions that access rules give for something; none if there are no rules.
+    #[serde(default)]
+    pub permissions: Option<Vec<String>>,
 }
 
 /// A token for a gateway, and how to get the next one.

@@ -3,7 +3,8 @@
 //! Everything here goes through the public API, in process: [`router`] takes the gateway's gRPC
 //! routes and calls them with the generated clients. So a page can show nothing that a client could
 //! not ask for, and an error on a page is the error of the API. The crate knows no engine and no
-//! provider; which buttons there are, capabilities say.
+//! provider; which buttons there are, capabilities say, and which of them can be pressed, the access
+//! rules (`permission`).
 //!
 //! Pages are rendered here (`maud`, which escapes) and work without a script. The script adds live
 //! updates: the server renders a part of a page again and sends it (`live`).
@@ -26,6 +27,7 @@ mod inbox;
 mod layout;
 mod live;
 mod page;
+mod permission;
 mod problem;
 mod providers;
 mod sign_in;

@@ -15,8 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
-use stateway_identity::Identity;
 use stateway_identity::sign_in::SignedIn;
+use stateway_identity::{Identity, PageObject, VisitorAccess};
 
 use crate::api::PATIENCE;
 use crate::fields::Fields;
@@ -90,6 +90,12 @@ impl Visitor {
     /// Whether the visitor has a session that a button can end.
     pub(crate) fn is_signed_in(&self) -> bool {
         self.known.get::<SignedIn>().is_some()
+    }
+
+    /// Whether an access rule can give the visitor a permission for this.
+    pub(crate) fn may(&self, permission: &str, object: &PageObject<'_>) -> bool {
+        let access = self.known.get::<VisitorAccess>();
+        access.is_none_or(|VisitorAccess(access)| access.may(permission, object))
     }
 
     fn mac(&self) -> Hmac<Sha256> {

@@ -119,6 +119,30 @@ impl Auditor {
         Ok(Self::over(files, settings, committed, webhook))
     }
 
+    /// Every reason why the log could not be opened. Changes nothing.
+    pub(crate) fn check(settings: &AuditSettings) -> Vec<AuditError> {
+        let mut found = Vec::new();
+        let key = match &settings.key_file {
+            None => Ok(ChainKey::default()),
+            Some(file) => secret("key_file", file, |text| {
+                ChainKey::new(text).map_err(|error| error.to_string())
+            }),
+        };
+        let key = key.map_err(|error| found.push(error)).ok();
+        if let Some(webhook) = &settings.webhook {
+            let (_, seen) = watch::channel(0);
+            let key = key.clone().unwrap_or_default();
+            found.extend(Webhook::new(webhook, &settings.file, key, seen).err());
+        }
+        if let Err(error) = files::check(&settings.file, key.as_ref()) {
+            found.push(AuditError::File {
+                file: settings.file.clone(),
+                why: error.to_string(),
+            });
+        }
+        found
+    }
+
     fn over(
         files: LogFiles,
         settings: &AuditSettings,
@@ -225,6 +249,15 @@ impl Auditor {
         self.record_refusal(record)
     }
 
+    /// The record of a stream that is ended by the gateway, if it comes to that.
+    pub(crate) fn stream_refusal(self: Arc<Self>, request: &Request<Body>) -> StreamRefusal {
+        let verb = method_of(request.uri().path()).unwrap_or("page");
+        StreamRefusal {
+            record: self.beginning(verb.to_owned(), request),
+            auditor: self,
+        }
+    }
+
     /// What is known of a request before it is served.
     fn beginning(&self, verb: String, request: &Request<Body>) -> Record {
         let mut record = Record {
@@ -269,15 +302,22 @@ impl Auditor {
 
     async fn record_refusal(&self, mut record: Record) {
         record.time = Timestamp::now();
-        if let Some(suppressed) = self.refusals.admit(record.time) {
-            if let Some(summary) = suppressed {
-                self.submit(summary, None, None);
-            }
+        if self.admits_refusal(record.time) {
             // Nothing happened: a refusal without a record is counted, and is refused all the same.
             let _ = self.write(record, None).await;
-        } else {
-            counter!("stateway_audit_records_total", "outcome" => "suppressed").increment(1);
         }
+    }
+
+    /// Whether a refusal gets a record of its own.
+    fn admits_refusal(&self, time: Timestamp) -> bool {
+        let Some(suppressed) = self.refusals.admit(time) else {
+            counter!("stateway_audit_records_total", "outcome" => "suppressed").increment(1);
+            return false;
+        };
+        if let Some(summary) = suppressed {
+            self.submit(summary, None, None);
+        }
+        true
     }
 
     /// Writes a record; returns when it is synced.
@@ -304,6 +344,24 @@ impl Auditor {
         // The sender of an answer is dropped with the question, and whoever waits for it hears that.
         if let Some(asks) = &*lock(&self.asks) {
             let _ = asks.send(ask);
+        }
+    }
+}
+
+/// The record of a stream whose caller may not have it any more.
+pub(crate) struct StreamRefusal {
+    auditor: Arc<Auditor>,
+    record: Record,
+}
+
+impl StreamRefusal {
+    /// Writes the record. The stream does not wait for it: nothing was changed.
+    pub(crate) fn write(mut self, code: Code, reason: &str) {
+        self.record.time = Timestamp::now();
+        code_name(code).clone_into(&mut self.record.outcome);
+        reason.clone_into(&mut self.record.reason);
+        if self.auditor.admits_refusal(self.record.time) {
+            self.auditor.submit(self.record, None, None);
         }
     }
 }

@@ -9,20 +9,24 @@ mod key_store;
 mod provider;
 mod refusal;
 mod sign_in;
+mod stream_proof;
 mod verified_tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use metrics::counter;
+use metrics::{Counter, counter};
 use stateway_identity::certificate::Grant;
-use stateway_identity::{Glob, Identity, Methods, Proof, ProofError, ProxyHeaders, Request, jwt};
+use stateway_identity::{
+    Glob, Identity, Method, Methods, Proof, ProofError, ProxyHeaders, Request, jwt,
+};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Settings, TokenKey};
@@ -34,6 +38,7 @@ pub use refusal::AuthenticationError;
 pub(crate) use refusal::Unauthenticated;
 pub use sign_in::{CliClientSettings, CliToken, OidcSettings, SecretSource, SignInSettings};
 pub(crate) use sign_in::{CookieJar, Session, SessionError, SignIn, SignInAnswer, is_sign_in};
+pub(crate) use stream_proof::{PeerCertificate, ProofEnd, StreamProof};
 
 pub(crate) const ACTOR: HeaderName = HeaderName::from_static("x-stateway-actor");
 pub(crate) const ROLES: HeaderName = HeaderName::from_static("x-stateway-roles");
@@ -164,6 +169,10 @@ pub(crate) struct Authentication {
     /// How the command line signs in.
     sign_in_methods: Arc<str>,
     reload_interval: Duration,
+    /// Counts the changes of keys, which can end open streams.
+    changed: watch::Sender<u64>,
+    /// Requests that were accepted. Looked up once, because every request is counted.
+    accepted: [(Method, Counter); Method::ALL.len()],
 }
 
 /// Who sends a request.
@@ -171,6 +180,8 @@ pub(crate) struct Identified {
     pub(crate) identity: Arc<Identity>,
     /// The session that proves it.
     pub(crate) session: Option<Session>,
+    /// When the proof is not accepted any more, as far as that is known.
+    pub(crate) until: Option<Timestamp>,
 }
 
 impl Authentication {
@@ -216,11 +227,57 @@ impl Authentication {
             sign_in: sign_in.filter(|_| all.dashboard),
             sign_in_methods: settings.sign_in_methods().to_string().into(),
             reload_interval: settings.reload_interval,
+            changed: watch::Sender::new(0),
+            accepted: Method::ALL.map(|method| (method, counted(method.as_str(), "accepted"))),
         }))
+    }
+
+    /// Every reason why the settings cannot be used.
+    pub(crate) fn check(all: &Settings) -> Vec<AuthenticationError> {
+        let Err(first) = Self::load(all) else {
+            return Vec::new();
+        };
+        let mut found = vec![first];
+        // Each method alone, so that the error of one does not hide those of the others.
+        let alone = |keep: fn(&AuthenticationSettings) -> AuthenticationSettings| {
+            let authentication = keep(&all.authentication);
+            let settings = Settings {
+                authentication,
+                ..all.clone()
+            };
+            Self::load(&settings).err()
+        };
+        let others = [
+            alone(|all| AuthenticationSettings {
+                certificates: all.certificates.clone(),
+                proxies: all.proxies.clone(),
+                ..AuthenticationSettings::default()
+            }),
+            alone(|all| AuthenticationSettings {
+                jwt: all.jwt.clone(),
+                ..AuthenticationSettings::default()
+            }),
+            alone(|all| AuthenticationSettings {
+                api_keys: all.api_keys.clone(),
+                ..AuthenticationSettings::default()
+            }),
+            alone(|all| AuthenticationSettings {
+                jwt: all.jwt.clone(),
+                sign_in: all.sign_in.clone(),
+                ..AuthenticationSettings::default()
+            }),
+        ];
+        for error in others.into_iter().flatten() {
+            if !found.contains(&error) {
+                found.push(error);
+            }
+        }
+        found
     }
 
     /// Reads files again and again, fetches keys, and writes when API keys were used.
     pub(crate) async fn keep_current(self: Arc<Self>, stop: CancellationToken) {
+        let mut known = self.generation();
         loop {
             let is_last = tokio::select! {
                 () = stop.cancelled() => true,
@@ -244,6 +301,50 @@ impl Authentication {
             if let Some(jwks) = &self.jwks {
                 jwks.fetch_if_due().await;
             }
+            let generation = self.generation();
+            if generation != known {
+                known = generation;
+                self.changed.send_modify(|count| *count += 1);
+            }
+        }
+    }
+
+    /// How often API keys and the keys of tokens have changed.
+    fn generation(&self) -> (u64, u64) {
+        let keys = self.keys.as_ref().map(KeyStore::generation);
+        let jwks = self.jwks.as_ref().map(JwksStore::generation);
+        (keys.unwrap_or_default(), jwks.unwrap_or_default())
+    }
+
+    /// Reports every change of keys from now on.
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// What proves the identity of a request, to be checked again while its stream is open.
+    pub(crate) fn stream_proof(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+        jar: Option<CookieJar>,
+        certificate: Arc<dyn PeerCertificate>,
+        identity: Arc<Identity>,
+    ) -> StreamProof {
+        let mut proofs = HeaderMap::new();
+        let names = [AUTHORIZATION, ACTOR, ROLES, TENANT, COOKIE];
+        for name in names.iter().chain(&self.token_header) {
+            for value in headers.get_all(name) {
+                let mut value = value.clone();
+                // Never in debug output.
+                value.set_sensitive(true);
+                proofs.append(name.clone(), value);
+            }
+        }
+        StreamProof {
+            authentication: self.clone(),
+            headers: proofs,
+            jar,
+            certificate,
+            identity,
         }
     }
 
@@ -256,12 +357,16 @@ impl Authentication {
         cookies: Option<CookieJar>,
     ) -> Result<Identified, Unauthenticated> {
         let identified = self.proved(headers, certificate, cookies).await;
-        let (method, outcome) = match &identified {
-            Ok(identified) => (identified.identity.method.as_str(), "accepted"),
-            Err(refused) => ("none", refused.reason()),
-        };
-        counter!("stateway_authentications_total", "method" => method, "outcome" => outcome)
-            .increment(1);
+        match &identified {
+            Ok(identified) => {
+                let method = identified.identity.method;
+                let mut accepted = self.accepted.iter();
+                if let Some((_, accepted)) = accepted.find(|(known, _)| *known == method) {
+                    accepted.increment(1);
+                }
+            }
+            Err(refused) => counted("none", refused.reason()).increment(1),
+        }
         identified
     }
 
@@ -283,34 +388,36 @@ impl Authentication {
             headers: proxy_headers(headers)?,
         };
         let now = Timestamp::now();
-        let identity = match self.methods.choose(request)? {
+        let (identity, until) = match self.methods.choose(request)? {
             Proof::Certificate(subject) => {
-                stateway_identity::certificate::identity(subject, &self.grants)?
+                let identity = stateway_identity::certificate::identity(subject, &self.grants)?;
+                (Arc::new(identity), None)
             }
-            Proof::Proxy(named) => named.identity()?,
+            Proof::Proxy(named) => (Arc::new(named.identity()?), None),
             Proof::ApiKey(key) => {
                 let keys = self.keys.as_ref().ok_or(ProofError::NotConfigured)?;
-                keys.verify(key, now)?
+                let used = keys.verify(key, now)?;
+                (Arc::new(used.identity), used.expires)
             }
             Proof::Jwt(token) => {
                 let jwks = self.jwks.as_ref().ok_or(ProofError::NotConfigured)?;
-                return Ok(Identified {
-                    identity: jwks.verify(token, now).await?,
-                    session: None,
-                });
+                let (identity, until) = jwks.verify(token, now).await?;
+                (identity, Some(until))
             }
             Proof::Session(sealed) => {
                 let sign_in = self.sign_in.as_ref().ok_or(ProofError::NotConfigured)?;
                 let session = sign_in.open(sealed, now)?;
                 return Ok(Identified {
                     identity: Arc::new(self.signed_in(&session, now)?),
+                    until: now.checked_add(sign_in.rest(&session, now)).ok(),
                     session: Some(session),
                 });
             }
         };
         Ok(Identified {
-            identity: Arc::new(identity),
+            identity,
             session: None,
+            until,
         })
     }
 
@@ -322,21 +429,6 @@ impl Authentication {
                 Ok(keys.current(id, now)?)
             }
             None => Ok(session.person()?),
-        }
-    }
-
-    /// Resolves when a session does not count any more.
-    pub(crate) async fn session_ended(self: Arc<Self>, session: Session) {
-        let Some(sign_in) = &self.sign_in else {
-            return;
-        };
-        loop {
-            let now = Timestamp::now();
-            if sign_in.check(&session, now).is_err() || self.signed_in(&session, now).is_err() {
-                return;
-            }
-            let rest = sign_in.rest(&session, now);
-            tokio::time::sleep(rest.min(self.reload_interval)).await;
         }
     }
 
@@ -367,6 +459,10 @@ impl Authentication {
             HeaderValue::from_static("Bearer")
         }
     }
+}
+
+fn counted(method: &'static str, outcome: &'static str) -> Counter {
+    counter!("stateway_authentications_total", "method" => method, "outcome" => outcome)
 }
 
 /// The token or API key of a request, in `authorization` or in the header of a proxy.
@@ -456,8 +552,6 @@ pub(crate) fn name_caller(headers: &mut HeaderMap, identity: &Identity) {
 
 #[cfg(test)]
 mod tests {
-    use stateway_identity::Method;
-
     use super::*;
 
     fn headers(lines: &[(HeaderName, &'static str)]) -> HeaderMap {

@@ -13,6 +13,7 @@ mod handshakes;
 mod origin;
 mod peer;
 mod people;
+mod proven;
 mod services;
 mod shrink;
 mod stream;

@@ -10,6 +10,7 @@ mod audit;
 mod authentication;
 mod branch;
 mod caller;
+mod check;
 mod convert;
 mod deadline;
 mod descriptor;
@@ -35,6 +36,7 @@ pub use authentication::{
     AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
     JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,
 };
+pub use check::check;
 pub use front::{Origin, OriginError, TlsError};
 pub use port::Port;
 pub use quota::{Quota, QuotaRule, QuotaSettings};

@@ -268,7 +268,7 @@ impl Gateway {
             services,
             pages,
             origins,
-            authentication.clone(),
+            (authentication.clone(), access.clone()),
             audit.clone(),
             std::mem::take(&mut self.settings.quotas),
         );

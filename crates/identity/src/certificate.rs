@@ -71,7 +71,10 @@ pub fn subject_of(certificate: &[u8]) -> Result<String, CertificateError> {
     if let Some(name) = names.next() {
         return Ok(name.to_owned());
     }
+    // Authorities that restrict the ids and names they sign often leave the common name to their clients: it must not
+    // pass for an id.
     common_name(certificate.subject())
+        .filter(|name| !name.contains("://"))
         .map(str::to_owned)
         .ok_or(CertificateError::NoName)
 }
@@ -164,6 +167,16 @@ mod tests {
         }
         let key = KeyPair::generate().unwrap();
         params.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn a_common_name_does_not_pass_for_an_id() {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        let id = "spiffe://prod/ns/shop/sa/admin";
+        params.distinguished_name.push(DnType::CommonName, id);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        assert_eq!(subject_of(certificate.der()), Err(CertificateError::NoName));
     }
 
     #[test]

@@ -43,6 +43,15 @@ pub enum Method {
 }
 
 impl Method {
+    /// Every method.
+    pub const ALL: [Self; 5] = [
+        Self::Certificate,
+        Self::Jwt,
+        Self::ApiKey,
+        Self::Proxy,
+        Self::Oidc,
+    ];
+
     /// The name in logs, metrics and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

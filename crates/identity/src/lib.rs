@@ -16,6 +16,7 @@ pub mod oidc;
 mod proof;
 mod secret;
 pub mod sign_in;
+mod visitor_access;
 
 pub use glob::Glob;
 pub use identity::{
@@ -23,3 +24,4 @@ pub use identity::{
 };
 pub use proof::{Methods, Proof, ProofError, ProxyHeaders, Request};
 pub use secret::Secret;
+pub use visitor_access::{PageAccess, PageObject, VisitorAccess};

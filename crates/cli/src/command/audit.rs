@@ -90,7 +90,8 @@ Examples:
   stateway audit list --actor 'ci-*' --verb StartExecution -o json
   stateway audit list --refused --since 2026-03-01T00:00:00Z --until 2026-03-02T00:00:00Z
 
-Patterns may contain `*`. The list does not check the log: `stateway audit verify` does.")]
+Patterns may contain `*`. Records that were changed cannot be listed: they are reported, and so are gaps in the \
+numbers, with exit code 8. `stateway audit verify` checks the whole log.")]
 pub struct List {
     #[command(flatten)]
     place: Place,
@@ -338,10 +339,16 @@ impl List {
         let (log, key, file) = self.place.log()?;
         let wanted = Wanted::of(&self, Timestamp::now());
         let mut found = std::collections::VecDeque::new();
+        let mut damage = Damage::default();
         let read = log.each(|line| {
-            let Ok(line) = parse(&key, line.text) else {
-                return;
+            let place = (line.file, line.number);
+            let line = match parse(&key, line.text) {
+                Ok(line) => line,
+                // Half of a line at the end is a record that is being written.
+                Err(_) if !line.is_whole => return,
+                Err(error) => return damage.note(place, error.to_string()),
             };
+            damage.follow(place, line.seq);
             if wanted.has(&line.record) {
                 if found.len() == self.limit {
                     found.pop_front();
@@ -355,10 +362,70 @@ impl List {
         read.map_err(|error| unreadable(&file, &error))?;
         let found: Vec<_> = found.into_iter().take(self.limit).collect();
         match output {
-            Output::Json => print(&to_json(&serde_json::json!({ "records": found }))?)?,
+            Output::Json => {
+                let listed = serde_json::json!({
+                    "records": found,
+                    "problems": damage.found,
+                    "unlisted_problems": damage.unlisted,
+                });
+                print(&to_json(&listed)?)?;
+            }
             Output::Table => print(&table(&found))?,
         }
-        Ok(Exit::Ok)
+        Ok(damage.report())
+    }
+}
+
+/// The most problems that a list names.
+const MOST_PROBLEMS: usize = 20;
+
+/// Records that a list cannot show.
+#[derive(Debug, Default)]
+struct Damage {
+    last: Option<u64>,
+    found: Vec<Found>,
+    unlisted: u64,
+}
+
+impl Damage {
+    fn note(&mut self, (file, line): (&str, usize), message: String) {
+        if self.found.len() == MOST_PROBLEMS {
+            self.unlisted += 1;
+            return;
+        }
+        self.found.push(Found {
+            file: Some(file.to_owned()),
+            line: Some(line),
+            message,
+        });
+    }
+
+    /// Takes the number of the next record.
+    fn follow(&mut self, place: (&str, usize), seq: u64) {
+        let expected = self.last.map(|last| last + 1);
+        self.last = Some(seq);
+        if let Some(expected) = expected.filter(|expected| *expected != seq) {
+            let message = format!("record {seq} follows where record {expected} is expected");
+            self.note(place, message);
+        }
+    }
+
+    /// Prints what the list does not show.
+    fn report(&self) -> Exit {
+        if self.found.is_empty() {
+            return Exit::Ok;
+        }
+        for problem in &self.found {
+            talk(&format!("warning: {problem}"));
+        }
+        if self.unlisted > 0 {
+            talk(&format!("warning: {} further problems", self.unlisted));
+        }
+        talk(
+            "the log is NOT intact: records that were changed are not listed. `stateway audit verify` checks \
+             the whole log.",
+        );
+        Exit::Found
     }
 }
 

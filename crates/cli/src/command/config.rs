@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use stateway_gateway::StartError;
 
 use crate::arguments::{Globals, Output};
-use crate::config::{Config, ConfigError, Overrides, Problem, load};
+use crate::config::{Config, ConfigError, Overrides, Problem, load_all};
 use crate::context::{print, print_message, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -27,11 +28,15 @@ Examples:
   stateway config check stateway.toml
   stateway config check stateway.toml --listen 127.0.0.1:9000 > effective.toml
 
-A flag overrides the environment, the environment the file, and the file the default. \
-Secrets are never printed.")]
+A flag overrides the environment, the environment the file, and the file the default. The check opens every \
+file that `serve` opens (certificates, keys, rules, the folder of the audit log) and changes none of them. Stores, \
+ports and addresses of other servers are not checked. Secrets are never printed.")]
 pub struct Check {
     /// The file (default: the file that `serve` would use)
     file: Option<PathBuf>,
+    /// Do not open the files that the configuration names: it belongs to another machine
+    #[arg(long)]
+    without_files: bool,
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -49,15 +54,62 @@ impl ConfigCommand {
     pub(super) fn run(self, globals: &Globals) -> Outcome {
         let Self::Check(mut check) = self;
         check.overrides.config = check.file.or(check.overrides.config);
-        match load(&check.overrides) {
-            Ok(config) => good(&config, globals.output),
-            Err(error) => wrong(&error, globals.output),
+        let (config, mut problems) = match load_all(&check.overrides) {
+            Ok(loaded) => loaded,
+            Err(error) => return wrong(&error, globals.output),
+        };
+        if !check.without_files {
+            problems.extend(files(&config, problems.is_empty()));
+        }
+        problems.extend(providers(&config));
+        if problems.is_empty() {
+            good(&config, globals.output)
+        } else {
+            wrong(&ConfigError { problems }, globals.output)
         }
     }
 }
 
+/// The errors of the files that a gateway would open.
+fn files(config: &Config, is_good: bool) -> Vec<Problem> {
+    let found = stateway_gateway::check(&config.settings).into_iter();
+    // A section with errors counts with its defaults, which say nothing about what is missing.
+    let found = found.filter(|error| is_good || !is_about_sections(error));
+    found
+        .map(|error| problem(config, error.to_string()))
+        .collect()
+}
+
+/// Whether an error is that a section is missing.
+const fn is_about_sections(error: &StartError) -> bool {
+    use stateway_gateway::{AccessError, AuthenticationError};
+    matches!(
+        error,
+        StartError::NotLoopback(_)
+            | StartError::Access(AccessError::NoAuthentication)
+            | StartError::Authentication(
+                AuthenticationError::NoClientCa | AuthenticationError::NoIssuer
+            )
+    )
+}
+
+/// The errors of the providers.
+fn providers(config: &Config) -> Vec<Problem> {
+    let found = registry::check(config).into_iter();
+    found
+        .map(|failure| problem(config, failure.message))
+        .collect()
+}
+
+fn problem(config: &Config, message: String) -> Problem {
+    Problem {
+        file: config.file.clone(),
+        place: None,
+        message,
+    }
+}
+
 fn good(config: &Config, output: Output) -> Outcome {
-    registry::check(config)?;
     let internal = |error: String| Failure::new(Exit::Internal, error);
     let text = config
         .to_toml()

@@ -1,7 +1,7 @@
 //! The connection of a watch to its gateway, and the messages about it.
 
 use jiff::Timestamp;
-use stateway_client::{Change, Error};
+use stateway_client::{Change, Code, Error};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -17,7 +17,10 @@ pub(super) struct Connection {
     pub(super) answered: bool,
     /// When the connection was lost; none while it is open.
     pub(super) lost: Option<Timestamp>,
+    /// Attempts without success since the watch was last open.
     tries: u32,
+    /// Whether the watch was ever open.
+    was_open: bool,
 }
 
 impl Connection {
@@ -25,7 +28,8 @@ impl Connection {
     /// when it is back.
     ///
     /// # Errors
-    /// No gateway has ever answered.
+    /// No gateway has ever answered, or the gateway has refused the watch several times because the caller, or
+    /// all callers together, have too many.
     pub(super) fn take<T>(
         &mut self,
         change: &Change<T>,
@@ -33,6 +37,8 @@ impl Connection {
     ) -> Result<Option<String>, Failure> {
         let Change::Interrupted(error) = change else {
             self.answered = true;
+            self.was_open = true;
+            self.tries = 0;
             let back = self.lost.take();
             return Ok(back.map(|_| "connected again".to_owned()));
         };
@@ -53,19 +59,30 @@ impl Connection {
     fn broken(&mut self, error: &Error, now: Timestamp) -> Result<Option<String>, Failure> {
         self.answered |= error.is_from_gateway();
         self.tries += 1;
+        let is_refused = error.is_from_gateway() && error.code() == Code::ResourceExhausted;
+        if (!self.answered || (is_refused && !self.was_open)) && self.tries >= FIRST_TRIES {
+            return Err(error.clone().into());
+        }
         if !self.answered {
-            return if self.tries < FIRST_TRIES {
-                Ok(None)
-            } else {
-                Err(error.clone().into())
-            };
+            return Ok(None);
         }
         let known = self.lost.replace(self.lost.unwrap_or(now));
         Ok(match known {
             Some(_) => None,
+            None if is_refused => Some(refused(error)),
             None => Some(format!("connection lost ({error}); trying again")),
         })
     }
+}
+
+/// What is said about a watch that the gateway refuses for now.
+fn refused(error: &Error) -> String {
+    let pause = error.retry_after().unwrap_or_default().as_secs();
+    let when = match pause {
+        0 => String::new(),
+        seconds => format!(" in {seconds} s"),
+    };
+    format!("the gateway refuses the watch for now ({error}); trying again{when}")
 }
 
 #[cfg(test)]

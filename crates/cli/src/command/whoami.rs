@@ -82,8 +82,13 @@ pub(super) fn text(who: &Who) -> String {
         who.roles.join(", ")
     };
     let tenant = who.tenant.as_deref().unwrap_or("none");
+    let may = match &who.permissions {
+        None => "everything: the gateway has no access rules".to_owned(),
+        Some(none) if none.is_empty() => "nothing".to_owned(),
+        Some(some) => some.join(", "),
+    };
     let text = format!(
-        "subject  {}\nroles    {roles}\ntenant   {tenant}\nproved   by {}",
+        "subject  {}\nroles    {roles}\ntenant   {tenant}\nproved   by {}\nmay      {may}",
         who.subject, who.method
     );
     text.lines()

@@ -41,16 +41,29 @@ pub struct Overrides {
 /// # Errors
 /// All errors of a configuration.
 pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
+    let (config, problems) = load_all(overrides)?;
+    if problems.is_empty() {
+        Ok(config)
+    } else {
+        Err(ConfigError { problems })
+    }
+}
+
+/// As [`load`], with the configuration as far as it can be understood beside its errors.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn load_all(overrides: &Overrides) -> Result<(Config, Vec<Problem>), ConfigError> {
     let named = overrides.config.as_deref();
     let default = Path::new(DEFAULT_FILE);
     match named.or_else(|| default.is_file().then_some(default)) {
-        None => combine(None, File::default(), Vec::new(), overrides),
+        None => Ok(combine(None, File::default(), Vec::new(), overrides)),
         Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 ConfigError::one(Problem::of(path, format!("cannot be read: {error}")))
             })?;
             let (file, problems) = read(path, &text);
-            combine(Some(path), file, problems, overrides)
+            Ok(combine(Some(path), file, problems, overrides))
         }
     }
 }
@@ -60,7 +73,7 @@ fn combine(
     file: File,
     mut problems: Vec<Problem>,
     overrides: &Overrides,
-) -> Result<Config, ConfigError> {
+) -> (Config, Vec<Problem>) {
     let directory = path.and_then(Path::parent).unwrap_or(Path::new(""));
     let mut settings = Settings::default();
     file.server.apply(&mut settings);
@@ -168,19 +181,16 @@ fn combine(
         otlp.enabled = true;
     }
     let file = path.map(Path::to_owned);
-    if problems.is_empty() {
-        Ok(Config {
-            file,
-            settings,
-            access: file_access,
-            token_key_file,
-            log,
-            otlp,
-            providers,
-        })
-    } else {
-        Err(ConfigError { problems })
-    }
+    let config = Config {
+        file,
+        settings,
+        access: file_access,
+        token_key_file,
+        log,
+        otlp,
+        providers,
+    };
+    (config, problems)
 }
 
 impl Config {
@@ -189,7 +199,7 @@ impl Config {
     /// # Errors
     /// A path that is not text.
     pub fn built_in(store: &Path) -> Result<Self, ConfigError> {
-        let mut config = combine(None, File::default(), Vec::new(), &Overrides::default())?;
+        let (mut config, _) = combine(None, File::default(), Vec::new(), &Overrides::default());
         let path = store
             .to_str()
             .ok_or_else(|| ConfigError::one(Problem::of(store, "is not UTF-8".to_owned())))?;

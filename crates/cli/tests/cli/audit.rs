@@ -80,6 +80,31 @@ fn records_are_listed_and_a_changed_one_is_found() {
         "{}",
         found.out
     );
+    // The list says that it does not show the record.
+    let listed = audit(folder.path(), &["list"]).exits(8);
+    assert!(!listed.out.contains("eve"), "{}", listed.out);
+    assert!(
+        listed.err.contains("audit.jsonl:3: the record was changed")
+            && listed.err.contains("NOT intact"),
+        "{}",
+        listed.err
+    );
+    let listed = audit(folder.path(), &["list", "-o", "json"])
+        .exits(8)
+        .json();
+    assert_eq!(listed["records"].as_array().unwrap().len(), 3);
+    assert_eq!(listed["problems"][0]["line"], 3);
+    // A record that is missing in the middle is a gap.
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    std::fs::write(&file, [lines[0], lines[1], lines[3]].concat()).unwrap();
+    let listed = audit(folder.path(), &["list"]).exits(8);
+    assert!(
+        listed
+            .err
+            .contains("record 4 follows where record 3 is expected"),
+        "{}",
+        listed.err
+    );
     // The end is gone.
     let lines: Vec<_> = text.split_inclusive('\n').collect();
     std::fs::write(&file, lines[..3].concat()).unwrap();

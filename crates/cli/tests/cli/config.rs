@@ -333,3 +333,123 @@ fn two_providers_cannot_have_one_store() {
         answer.err
     );
 }
+
+/// The names and contents of the files of a folder.
+fn contents(folder: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut found: Vec<_> = entries
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let is_file = entry.file_type().unwrap().is_file();
+            let text = is_file.then(|| std::fs::read(entry.path()).unwrap());
+            (entry.file_name(), text.unwrap_or_default())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_check_opens_what_serve_opens_reports_every_mistake_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    crate::tls::certificates(folder.path());
+    let key = "0123456789abcdef0123456789abcdef";
+    for (name, text) in [
+        ("keys.json", "{\"version\":1,\"keys\":[]}"),
+        (
+            "jwks.json",
+            "{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\
+             \"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}",
+        ),
+        ("chain.key", key),
+        ("hook.secret", key),
+        ("client.secret", key),
+        (
+            "rules.toml",
+            "[[rules]]\nname = \"a\"\nwho = { role = \"a\" }\nmay = \"admin\"\n",
+        ),
+    ] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    std::fs::create_dir(path("log")).unwrap();
+    let config = "listen = \"0.0.0.0:7380\"\n[server.tls]\ncert = \"server.pem\"\nkey = \"server.key\"\n\
+        client_ca = \"ca.pem\"\n[authentication.api_keys]\nfile = \"keys.json\"\n\
+        [authentication.jwt]\nissuer = \"https://id.example.org\"\naudience = [\"a\"]\njwks_file = \"jwks.json\"\n\
+        [authentication.sign_in.oidc]\npublic_url = \"https://stateway.example.org\"\nclient_id = \"d\"\n\
+        client_secret_file = \"client.secret\"\n[access]\nfile = \"rules.toml\"\n\
+        [audit]\nfile = \"log/audit.jsonl\"\nkey_file = \"chain.key\"\n\
+        [audit.webhook]\nurl = \"https://siem.example.org/in\"\nsecret_file = \"hook.secret\"\n\
+        [providers.m]\nkind = \"memory\"\n";
+    std::fs::write(path("stateway.toml"), format!("[server]\n{config}")).unwrap();
+    let check = |flags: &[&str]| {
+        let mut check = command(folder.path());
+        finish(check.args(["config", "check"]).args(flags), "")
+    };
+    let before = contents(folder.path());
+    check(&[]).exits(0);
+    assert_eq!(contents(folder.path()), before);
+    assert_eq!(contents(&path("log")), []);
+
+    // Every file is broken in a way of its own.
+    for (name, text) in [
+        ("server.pem", "garbage"),
+        ("ca.pem", "garbage"),
+        ("keys.json", "garbage"),
+        ("jwks.json", "garbage"),
+        ("chain.key", "short"),
+        ("hook.secret", "short"),
+        ("client.secret", ""),
+        ("rules.toml", "[[rules]]\nname = 1\n"),
+    ] {
+        std::fs::write(path(name), text).unwrap();
+    }
+    std::fs::remove_file(path("server.key")).unwrap();
+    std::fs::remove_dir(path("log")).unwrap();
+    let before = contents(folder.path());
+    let answer = check(&[]).exits(2);
+    for key in [
+        "server.tls.cert",
+        "server.tls.key",
+        "server.tls.client_ca",
+        "authentication.api_keys.file",
+        "authentication.jwt.jwks_file",
+        "authentication.sign_in.oidc",
+        "rules.toml",
+        "audit.file",
+        "audit.key_file",
+        "audit.webhook.secret_file",
+    ] {
+        assert!(answer.err.contains(key), "{key}: {}", answer.err);
+    }
+    assert!(!answer.err.contains("garbage"), "{}", answer.err);
+    assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_configuration_of_another_machine_is_checked_without_its_files() {
+    let config = "[server.tls]\ncert = \"/nowhere/a\"\nkey = \"/nowhere/b\"\n";
+    let answer = check(config, &[]).exits(2);
+    assert!(answer.err.contains("/nowhere/a") && answer.err.contains("/nowhere/b"));
+    check(config, &["--without-files"]).exits(0);
+}
+
+#[test]
+fn a_log_of_another_key_is_found_by_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = "[audit]\nfile = \"audit.jsonl\"\n";
+    let (gateway, _) = crate::tls::serve(folder.path(), audit);
+    // The log of a gateway that runs with this configuration is good.
+    let check = || finish(command(folder.path()).args(["config", "check"]), "");
+    check().exits(0);
+    drop(gateway);
+    std::fs::write(
+        folder.path().join("chain.key"),
+        "0123456789abcdef".repeat(2),
+    )
+    .unwrap();
+    let keyed = format!("{audit}key_file = \"chain.key\"\n[providers.memory]\nkind = \"memory\"\n");
+    std::fs::write(folder.path().join("stateway.toml"), keyed).unwrap();
+    let answer = check().exits(2);
+    assert!(answer.err.contains("another key"), "{}", answer.err);
+}

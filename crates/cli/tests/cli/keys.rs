@@ -195,3 +195,30 @@ fn an_algorithm_that_shares_a_secret_cannot_be_configured() {
         assert!(answer.err.contains(algorithm), "{}", answer.err);
     }
 }
+
+#[test]
+fn a_watch_beyond_a_quota_is_given_up_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let (_, key) = create(folder.path(), "ci");
+    let config = format!("{TLS}{KEYS}[quotas]\nmax_streams = 1\n");
+    let (_gateway, url) = serve(folder.path(), &config);
+    let watch = |format: &str| {
+        let mut watch = command(folder.path());
+        watch.args(["--server", &url, "--tls-ca", "ca.pem", "-o", format]);
+        watch.arg("watch").env("STATEWAY_TOKEN", &key);
+        watch
+    };
+    let first = crate::binary::Running::begin(&mut watch("json"));
+    first.line("BOOKMARK");
+    let began = std::time::Instant::now();
+    let refused = finish(&mut watch("table"), "").exits(6);
+    assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    let tried = "the gateway refuses the watch for now";
+    assert!(
+        refused.err.contains(tried) && refused.err.contains("trying again in 1 s"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("TOO_MANY_STREAMS"), "{}", refused.err);
+}

@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use stateway_identity::PageObject;
 use stateway_proto::v1::{
     Definition, DeleteDefinitionRequest, DisableTriggerRequest, EnableTriggerRequest,
 };
@@ -15,6 +16,7 @@ use crate::flash::Flash;
 use crate::form::{Submitted, hidden, name_field};
 use crate::layout::Section;
 use crate::page::dialog;
+use crate::permission::{provider_of, refused};
 use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::Visitor;
@@ -65,6 +67,14 @@ impl Action {
         }
     }
 
+    /// The permission that the verb needs.
+    const fn permission(self) -> &'static str {
+        match self {
+            Self::DisableTrigger | Self::EnableTrigger => "steer",
+            Self::Delete => "define",
+        }
+    }
+
     fn fits(self, found: &Definition) -> bool {
         let trigger = found.trigger.as_ref();
         let disabled = trigger.is_some_and(|trigger| trigger.disabled.is_some());
@@ -83,8 +93,8 @@ impl Action {
     }
 }
 
-/// The buttons of a portable definition: links to a question each.
-pub(super) fn buttons(path: &DefinitionPath, found: &Definition) -> Markup {
+/// The buttons of a portable definition: links to a question each. What the access rules refuse cannot be pressed.
+pub(super) fn buttons(path: &DefinitionPath, found: &Definition, visitor: &Visitor) -> Markup {
     let portable = path.provider().is_none();
     let actions = Action::ALL.into_iter().filter(|action| action.fits(found));
     let actions: Vec<_> = actions.filter(|_| portable).collect();
@@ -92,13 +102,24 @@ pub(super) fn buttons(path: &DefinitionPath, found: &Definition) -> Markup {
         @if !actions.is_empty() {
             nav.actions aria-label="What can be done" {
                 @for action in actions {
-                    a.button.(if action == Action::Delete { "danger" } else { "" })
-                        href=(format!("{}/do/{}", path.path(), action.word())) data-dialog {
-                        (action.title())
-                    }
+                    @if visitor.may(action.permission(), &object_of(found)) {
+                        a.button.(if action == Action::Delete { "danger" } else { "" })
+                            href=(format!("{}/do/{}", path.path(), action.word())) data-dialog {
+                            (action.title())
+                        }
+                    } @else { (refused(action.title(), action.permission())) }
                 }
             }
         }
+    }
+}
+
+/// What access rules can depend on.
+pub(super) fn object_of(found: &Definition) -> PageObject<'_> {
+    PageObject {
+        provider: provider_of(&found.name),
+        definition: Some(&found.name),
+        labels: None,
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn show(
             let found = get(&site, &visitor, &path.revision(revision)).await?;
             let form = start::Form::of(&fields);
             let form = start::question(&site, &visitor, &path, &found, &form, None).await;
-            whole(&path, &found, &form, Timestamp::now())
+            whole(&path, &found, (&form, &visitor), Timestamp::now())
         }
         (from, to) => {
             let old = get(&site, &visitor, &path.revision(from)).await?;
@@ -61,7 +61,7 @@ pub(super) async fn get(site: &Site, visitor: &Visitor, name: &str) -> Result<De
 pub(super) fn whole(
     path: &DefinitionPath,
     found: &Definition,
-    form: &Markup,
+    (form, visitor): (&Markup, &Visitor),
     now: Timestamp,
 ) -> Markup {
     let newest = found
@@ -77,7 +77,7 @@ pub(super) fn whole(
             @if !newest { ". This is not the newest one. " a href=(path.path()) { "Show the newest" } }
         }
         @if found.deleted { p.lacking { "✕ The definition was deleted. Nothing starts it any more." } }
-        (action::buttons(path, found))
+        (action::buttons(path, found, visitor))
         @if let Some(trigger) = &found.trigger { (trigger::render(trigger, now)) }
         @if !found.steps.is_empty() { (picture(found)) }
         @if newest && !found.deleted { (form) }

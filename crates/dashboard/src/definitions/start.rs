@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use stateway_proto::v1::portability::Verdict;
 use stateway_proto::v1::{Definition, Payload, StartExecutionRequest, ValidateDefinitionRequest};
 
+use super::action::object_of;
 use super::name::DefinitionPath;
 use super::one;
 use crate::Site;
@@ -19,6 +20,7 @@ use crate::flash::Flash;
 use crate::form::{Submitted, hidden, hidden_again, name_field};
 use crate::layout::Section;
 use crate::page::Page;
+use crate::permission::reason;
 use crate::problem::Problem;
 use crate::providers::{self, id_of};
 use crate::visitor::Visitor;
@@ -115,7 +117,7 @@ pub(super) async fn send(
         section: Section::Definitions,
         title: &title,
         live: None,
-        content: one::whole(&path, &found, &question, Timestamp::now()),
+        content: one::whole(&path, &found, (&question, visitor), Timestamp::now()),
     };
     let status = match problem.status {
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::BAD_GATEWAY,
@@ -189,7 +191,9 @@ pub(super) async fn question(
     html! {
         section aria-labelledby="start-title" {
             h2 #start-title { "Start" }
-            @if runners.is_empty() {
+            @if !visitor.may("start", &object_of(found)) {
+                p.nothing { (reason("start")) }
+            } @else if runners.is_empty() {
                 p.nothing { "No provider here can run it." }
             } @else {
                 details.start #start-form open[problem.is_some()] {

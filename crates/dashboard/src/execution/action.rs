@@ -3,6 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use stateway_identity::PageObject;
 use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::Mode;
 use stateway_proto::v1::retry_from_request::Origin;
@@ -16,8 +17,10 @@ use crate::compensation;
 use crate::executions::{ExecutionPath, path_of};
 use crate::flash::Flash;
 use crate::form::Submitted;
+use crate::permission::{provider_of, refused};
 use crate::problem::Problem;
 use crate::sub_state::{finished, word};
+use crate::visitor::Visitor;
 
 /// One of the API's verbs on an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +96,16 @@ impl Action {
         Self::ALL.into_iter().find(|action| action.word() == word)
     }
 
+    /// The permission that the verb needs.
+    const fn permission(self) -> &'static str {
+        match self {
+            Self::RetryNow | Self::Resume | Self::RetryFrom | Self::Pause => "steer",
+            Self::Signal => "signal",
+            Self::Cancel | Self::Kill => "stop",
+            Self::Purge => "operate",
+        }
+    }
+
     const fn offered(self, by: &Capabilities) -> bool {
         match self {
             Self::RetryNow => by.retry_now,
@@ -132,13 +145,27 @@ pub(super) fn allowed(action: Action, facts: &Facts) -> bool {
     action.offered(&facts.capabilities()) && action.fits(&facts.execution)
 }
 
+/// Whether the access rules let the visitor do it.
+pub(super) fn permitted(action: Action, facts: &Facts, visitor: &Visitor) -> bool {
+    visitor.may(action.permission(), &object_of(&facts.execution))
+}
+
+/// What access rules can depend on.
+fn object_of(execution: &Execution) -> PageObject<'_> {
+    PageObject {
+        provider: provider_of(&execution.name),
+        definition: Some(&execution.definition),
+        labels: Some(&execution.labels),
+    }
+}
+
 /// Whether there is a failure to begin with; a step can be named in any case.
 fn has_failed(execution: &Execution) -> bool {
     matches!(execution.sub_state(), SubState::Failed | SubState::Error)
 }
 
-/// The buttons: links to a question each.
-pub(super) fn buttons(path: &ExecutionPath, facts: &Facts) -> Markup {
+/// The buttons: links to a question each. What the access rules refuse cannot be pressed, and says why.
+pub(super) fn buttons(path: &ExecutionPath, facts: &Facts, visitor: &Visitor) -> Markup {
     let actions: Vec<_> = Action::ALL
         .into_iter()
         .filter(|action| allowed(*action, facts))
@@ -148,10 +175,12 @@ pub(super) fn buttons(path: &ExecutionPath, facts: &Facts) -> Markup {
         @if !actions.is_empty() {
             nav.actions aria-label="What can be done" {
                 @for action in actions {
-                    a.button.(if action.is_dangerous() { "danger" } else { "" })
-                        href=(format!("{}/do/{}", path.path(), action.word())) data-dialog {
-                        (action.title())
-                    }
+                    @if permitted(action, facts, visitor) {
+                        a.button.(if action.is_dangerous() { "danger" } else { "" })
+                            href=(format!("{}/do/{}", path.path(), action.word())) data-dialog {
+                            (action.title())
+                        }
+                    } @else { (refused(action.title(), action.permission())) }
                 }
             }
         }

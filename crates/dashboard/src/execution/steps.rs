@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Reason, Step, SubState};
 
-use super::action::{Action, allowed};
+use super::action::{Action, allowed, permitted};
 use super::facts::Facts;
 use super::step::execution;
 use crate::executions::{ExecutionPath, attempt, reason, waiting};
@@ -14,6 +14,7 @@ use crate::graph::{Graph, Node};
 use crate::sub_state::badge;
 use crate::text::{error_text, said_within};
 use crate::time::{ago, moment, until};
+use crate::visitor::Visitor;
 
 /// The most steps in the table.
 const MOST: usize = 500;
@@ -156,7 +157,14 @@ fn note(step: &Step, defined: &DefinitionStep) -> String {
 }
 
 /// Every step with its attempt, its waits and its trouble.
-pub(super) fn table(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Markup {
+pub(super) fn table(
+    path: &ExecutionPath,
+    facts: &Facts,
+    visitor: &Visitor,
+    now: Timestamp,
+) -> Markup {
+    let may = |action| allowed(action, facts) && permitted(action, facts, visitor);
+    let (retry_now, retry_from) = (may(Action::RetryNow), may(Action::RetryFrom));
     let steps = &facts.execution.steps;
     if steps.is_empty() {
         return html! {};
@@ -173,7 +181,7 @@ pub(super) fn table(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Mark
                             th scope="col" { "Changed" } th scope="col" { span.hidden { "Actions" } }
                         }
                     }
-                    tbody { @for step in steps.iter().take(MOST) { (row(path, facts, step, now)) } }
+                    tbody { @for step in steps.iter().take(MOST) { (row(path, facts, (retry_now, retry_from), step, now)) } }
                 }
             }
             @if steps.len() > MOST { p.muted { (steps.len() - MOST) " more steps are left out." } }
@@ -191,7 +199,13 @@ fn trace(step: &str, error: &ExecutionError) -> Markup {
     }
 }
 
-fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Markup {
+fn row(
+    path: &ExecutionPath,
+    facts: &Facts,
+    (retry_now, retry_from): (bool, bool),
+    step: &Step,
+    now: Timestamp,
+) -> Markup {
     let retry = step.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
     let time = moment(step.end_time.as_ref()).or(moment(step.start_time.as_ref()));
@@ -236,10 +250,10 @@ fn row(path: &ExecutionPath, facts: &Facts, step: &Step, now: Timestamp) -> Mark
             }
             td.time { @if let Some(time) = time { (ago(time, now)) } }
             td.do {
-                @if step.sub_state() == SubState::BackingOff && allowed(Action::RetryNow, facts) {
+                @if step.sub_state() == SubState::BackingOff && retry_now {
                     (button(path, Action::RetryNow, &step.name))
                 }
-                @if begun(step) && allowed(Action::RetryFrom, facts) {
+                @if begun(step) && retry_from {
                     (button(path, Action::RetryFrom, &step.name))
                 }
             }

@@ -60,11 +60,11 @@ pub(super) fn parts(
     vec![
         part("head", &overview::head(path, facts, now)),
         part("decisions", &decisions::show(path, facts, visitor, now)),
-        part("actions", &action::buttons(path, facts)),
+        part("actions", &action::buttons(path, facts, visitor)),
         part("overview", &overview::now(facts, now)),
         part("graph", &steps::graph(path, facts)),
         part("timeline", &over_time(facts, now)),
-        part("steps", &steps::table(path, facts, now)),
+        part("steps", &steps::table(path, facts, visitor, now)),
         part("step", &step::chosen(path, facts, now)),
         part("payloads", &payload::both(path, facts)),
         part("branches", &history::branches(facts, now)),

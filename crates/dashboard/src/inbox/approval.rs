@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_identity::PageObject;
 use stateway_proto::v1::definition_step::Consequence;
 use stateway_proto::v1::{Approval, DefinitionStep};
 
@@ -9,6 +10,7 @@ use super::desk::Request;
 use super::given;
 use super::may::{May, may, refusal};
 use crate::fields::link;
+use crate::permission::provider_of;
 use crate::text::said_within;
 use crate::time::{lasting, moment, until};
 use crate::visitor::{Acting, Visitor};
@@ -122,7 +124,12 @@ pub(crate) fn buttons(approval: &Approval, visitor: &Visitor, back: &str) -> Mar
         let fields = [("name", name), ("answer", answer), ("back", back)];
         link("/inbox/decide", &fields)
     };
-    let may = may_decide(approval, &visitor.acting);
+    let object = PageObject {
+        provider: provider_of(&approval.name),
+        definition: Some(&approval.definition),
+        labels: Some(&approval.labels),
+    };
+    let may = may_decide(approval, &visitor.acting).permitted(visitor, &object);
     html! {
         div.buttons {
             @if may == May::Yes {

@@ -2,12 +2,14 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use stateway_identity::PageObject;
 use stateway_proto::v1::{Escalation, StepAttempt};
 
 use super::desk::Stuck;
 use super::given;
 use super::may::{May, may, refusal};
 use crate::fields::link;
+use crate::permission::provider_of;
 use crate::text::{branch_number, error_text, said, said_within};
 use crate::time::{ago, lasting, moment};
 use crate::visitor::{Acting, Visitor};
@@ -132,7 +134,12 @@ pub(crate) fn buttons(escalation: &Escalation, visitor: &Visitor, back: &str) ->
         let fields = [("name", name), ("action", action), ("back", back)];
         link("/inbox/resolve", &fields)
     };
-    let may = may_decide(escalation, &visitor.acting);
+    let object = PageObject {
+        provider: provider_of(&escalation.name),
+        definition: Some(&escalation.definition),
+        labels: Some(&escalation.labels),
+    };
+    let may = may_decide(escalation, &visitor.acting).permitted(visitor, &object);
     html! {
         div.buttons {
             @if may == May::Yes {

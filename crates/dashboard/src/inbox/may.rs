@@ -1,8 +1,10 @@
 //! Whether a visitor may decide, as far as can be known before asking the API.
 
 use maud::{Markup, html};
+use stateway_identity::PageObject;
 
 use crate::fields::link;
+use crate::permission::reason;
 use crate::text::said_within;
 use crate::visitor::{Acting, Visitor};
 
@@ -16,6 +18,19 @@ pub(crate) enum May {
     Own,
     /// A role is missing.
     NotOfTheRole,
+    /// No access rule gives the permission.
+    NotPermitted,
+}
+
+impl May {
+    /// The same, unless the access rules refuse it.
+    pub(super) fn permitted(self, visitor: &Visitor, object: &PageObject<'_>) -> Self {
+        if visitor.may("approve", object) {
+            self
+        } else {
+            Self::NotPermitted
+        }
+    }
 }
 
 /// Whether a visitor may decide about the execution that `initiator` started, where one of `roles` is
@@ -52,6 +67,7 @@ pub(super) fn refusal(
             May::Own => {
                 p.hint { "You started this execution, so someone else has to decide." }
             }
+            May::NotPermitted => { p.hint { (reason("approve")) } }
             May::NotOfTheRole => {
                 p.hint {
                     "Only the role " b { (said_within(&roles.join(" or "), 120)) } " decides. "

@@ -30,12 +30,11 @@ const WORKER_HASH_BYTES: usize = 9;
 pub(crate) struct ApiCall {
     call: Call,
     pub(crate) access: Access,
-    decided: Decided,
 }
 
 /// The last decision about a call, for records.
 #[derive(Clone, Default)]
-pub(crate) struct Decided(Option<Arc<Mutex<Option<Decision>>>>);
+pub(crate) struct Decided(Arc<Mutex<Option<Decision>>>);
 
 /// What a caller may do.
 #[derive(Clone)]
@@ -52,6 +51,7 @@ pub(crate) struct Ruled {
     control: Arc<AccessControl>,
     identity: Arc<Identity>,
     grants: Arc<Grants>,
+    decided: Decided,
 }
 
 impl Deref for ApiCall {
@@ -65,17 +65,12 @@ impl Deref for ApiCall {
 impl Decided {
     /// The last decision; none if the call was not decided by rules.
     pub(crate) fn get(&self) -> Option<Decision> {
-        let decided = self.0.as_ref()?;
-        decided
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let decided = self.0.lock();
+        decided.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set(&self, decision: &Decision) {
-        if let Some(decided) = &self.0 {
-            *decided.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision.clone());
-        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(decision.clone());
     }
 }
 
@@ -85,7 +80,19 @@ impl Access {
             grants: control.grants(identity),
             control: Arc::clone(control),
             identity: Arc::clone(identity),
+            decided: Decided::default(),
         })
+    }
+
+    /// Notes for the record of the call that the caller may not know of what it named.
+    pub(crate) fn note_hidden(&self) {
+        if let Self::Ruled(ruled) = self {
+            ruled.decided.set(&Decision {
+                allowed: false,
+                rule: None,
+                permission: Permission::Read,
+            });
+        }
     }
 
     pub(crate) const fn is_open(&self) -> bool {
@@ -295,18 +302,16 @@ impl Ruled {
 }
 
 impl ApiCall {
-    pub(crate) fn new(call: Call, access: Access) -> Self {
-        let is_recorded = !access.is_open();
-        Self {
-            call,
-            access,
-            decided: Decided(is_recorded.then(Arc::default)),
-        }
+    pub(crate) const fn new(call: Call, access: Access) -> Self {
+        Self { call, access }
     }
 
-    /// The decisions about this call, for a record of it.
-    pub(crate) fn decided(&self) -> Decided {
-        self.decided.clone()
+    /// The decisions about this call, for a record of it. None without rules.
+    pub(crate) fn decided(&self) -> Option<Decided> {
+        match &self.access {
+            Access::Open => None,
+            Access::Ruled(ruled) => Some(ruled.decided.clone()),
+        }
     }
 
     /// The same call with another deadline.
@@ -318,16 +323,18 @@ impl ApiCall {
 
     /// The one place where a request is decided. What is not known of the object satisfies no condition.
     pub(crate) fn decide(&self, permission: Permission, object: &Object<'_>) -> Decision {
-        let decision = match &self.access {
+        match &self.access {
             Access::Open => Decision {
                 allowed: true,
                 rule: None,
                 permission,
             },
-            Access::Ruled(ruled) => ruled.grants.decide(permission, object),
-        };
-        self.decided.set(&decision);
-        decision
+            Access::Ruled(ruled) => {
+                let decision = ruled.grants.decide(permission, object);
+                ruled.decided.set(&decision);
+                decision
+            }
+        }
     }
 
     /// Refuses a caller that has a permission for nothing at all.
@@ -338,7 +345,7 @@ impl ApiCall {
         match permission {
             Some(permission) if ruled.grants.has(permission) => Ok(()),
             Some(permission) => {
-                self.decided.set(&Decision {
+                ruled.decided.set(&Decision {
                     allowed: false,
                     rule: None,
                     permission,

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rustix::fs::{Access, access};
 use stateway_audit::{Chain, ChainKey, Head, MAX_LINE, OPENED, Record, file, parse};
 
 use super::disk::Disk;
@@ -59,6 +60,54 @@ struct Scanned {
     differs: bool,
 }
 
+impl Scanned {
+    /// Whether the file has lines, and none of them is a record of this key.
+    const fn has_no_record(&self) -> bool {
+        self.is_damaged && self.last.is_none()
+    }
+}
+
+/// The error for a log of another key.
+fn other_key() -> io::Error {
+    let message = "neither a record nor the anchor fits the key: the log was written with another key, or \
+                   without one. Use that key, or move the log and the files beside it away";
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// Whether the log could be opened with this key. Creates and changes nothing. None for a key that cannot be used,
+/// which is an error of its own.
+pub(super) fn check(path: &Path, key: Option<&ChainKey>) -> io::Result<()> {
+    let folder = folder(path);
+    let of = |what: &Path, error: rustix::io::Errno| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("{}: {error}", what.display()))
+    };
+    if !std::fs::metadata(folder)?.is_dir() {
+        let message = format!("{} is not a folder", folder.display());
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+    }
+    // Files are created, renamed and removed there.
+    let needed = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+    access(folder, needed).map_err(|error| of(folder, error))?;
+    let anchor = file::head(path);
+    for file in [path, &anchor] {
+        if file.exists() {
+            let needed = Access::READ_OK | Access::WRITE_OK;
+            access(file, needed).map_err(|error| of(file, error))?;
+        }
+    }
+    let (Some(key), true) = (key, path.exists()) else {
+        return Ok(());
+    };
+    let anchored = std::fs::read_to_string(&anchor).unwrap_or_default();
+    let has_anchor = !anchored.trim().is_empty();
+    if has_anchor && Head::parse(key, &anchored).is_err() && scan(key, path, None)?.has_no_record()
+    {
+        return Err(other_key());
+    }
+    Ok(())
+}
+
 impl LogFiles {
     /// Opens the log, repairs its end after a crash, and writes a record about it.
     pub(super) fn open(settings: &AuditSettings, key: ChainKey) -> io::Result<Self> {
@@ -103,10 +152,8 @@ impl LogFiles {
         let active = private().create(true).append(true).open(&path)?;
         let scanned = scan(&key, &path, expected.as_ref())?;
         let has_anchor = !anchored.trim().is_empty();
-        if has_anchor && expected.is_none() && scanned.is_damaged && scanned.last.is_none() {
-            let message = "neither a record nor the anchor fits the key: the log was written with another \
-                           key, or without one. Use that key, or move the log and the files beside it away";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        if has_anchor && expected.is_none() && scanned.has_no_record() {
+            return Err(other_key());
         }
         let mut files = Self {
             max_bytes: settings.max_bytes.max(2 * MAX_LINE as u64),

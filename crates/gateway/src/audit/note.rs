@@ -63,6 +63,10 @@ impl Note {
             named(&execution.name);
         } else if let Some(definition) = answer.downcast_ref::<Box<v1::Definition>>() {
             named(&definition.name);
+        } else if let Some(applied) = answer.downcast_ref::<Box<v1::ApplyDefinitionResponse>>() {
+            if let Some(definition) = &applied.definition {
+                named(&definition.name);
+            }
         } else if let Some(session) = answer.downcast_ref::<Session>() {
             named(&session.name());
         }

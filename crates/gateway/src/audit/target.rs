@@ -3,20 +3,23 @@
 //! A method whose request has no line here does not compile, and a method that is in neither list of the
 //! test below fails it. So no method can be forgotten.
 
+use std::borrow::Cow;
+
+use stateway_model::DefinitionName;
 use stateway_proto::v1;
 use tonic::Streaming;
 
 /// A request that names what it is about.
 pub(crate) trait Target {
     /// The name of the resource, as the caller wrote it; empty if the request names none.
-    fn target(&self) -> &str;
+    fn target(&self) -> Cow<'_, str>;
 }
 
 macro_rules! targets {
     ($( $request:ident => $field:ident, )+) => {
         $( impl Target for v1::$request {
-            fn target(&self) -> &str {
-                &self.$field
+            fn target(&self) -> Cow<'_, str> {
+                Cow::Borrowed(&self.$field)
             }
         } )+
     };
@@ -68,39 +71,50 @@ targets! {
     PublishEventRequest => event,
 }
 
+/// The name of a portable definition is in its source. A file name says nothing about what was changed.
 impl Target for v1::ApplyDefinitionRequest {
-    fn target(&self) -> &str {
-        if self.definition_id.is_empty() {
-            &self.source_name
+    fn target(&self) -> Cow<'_, str> {
+        if self.parent.is_empty() {
+            Cow::Owned(portable_name(&self.source).unwrap_or_default())
         } else {
-            &self.definition_id
+            Cow::Owned(format!(
+                "{}/definitions/{}",
+                self.parent, self.definition_id
+            ))
         }
     }
 }
 
 impl Target for v1::ValidateDefinitionRequest {
-    fn target(&self) -> &str {
-        &self.source_name
+    fn target(&self) -> Cow<'_, str> {
+        Cow::Owned(portable_name(&self.source).unwrap_or_default())
     }
 }
 
+/// The full name of a portable definition; none if the source has errors.
+fn portable_name(source: &str) -> Option<String> {
+    let parsed = stateway_definition::parse(source, "").ok()?;
+    let name = parsed.definition.name.as_deref()?;
+    Some(DefinitionName::portable(name).ok()?.to_string())
+}
+
 impl Target for v1::ListProvidersRequest {
-    fn target(&self) -> &str {
-        ""
+    fn target(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
     }
 }
 
 /// The offer of a worker comes later. The answer names the worker.
 impl Target for Streaming<v1::StreamTasksRequest> {
-    fn target(&self) -> &str {
-        ""
+    fn target(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
     }
 }
 
 #[cfg(test)]
 impl Target for () {
-    fn target(&self) -> &str {
-        ""
+    fn target(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
     }
 }
 

@@ -90,23 +90,28 @@ impl JwksStore {
         })
     }
 
-    /// Who sent a token.
+    /// How often the keys have changed.
+    pub(super) fn generation(&self) -> u64 {
+        self.verified.generation()
+    }
+
+    /// Who sent a token, and until when the token is accepted.
     pub(super) async fn verify(
         &self,
         token: &str,
         now: Timestamp,
-    ) -> Result<Arc<Identity>, Unauthenticated> {
-        if let Some(identity) = self.verified.find(token, now) {
-            return Ok(identity);
+    ) -> Result<(Arc<Identity>, Timestamp), Unauthenticated> {
+        if let Some(known) = self.verified.find(token, now) {
+            return Ok(known);
         }
         let generation = self.verified.generation();
         let accepted = self
             .checked(|keys| self.rules.verify(token, keys, now))
             .await?;
-        let identity = Arc::new(accepted.identity);
-        let verified = (identity.clone(), accepted.until);
-        self.verified.insert(token, verified, generation, now);
-        Ok(identity)
+        let verified = (Arc::new(accepted.identity), accepted.until);
+        self.verified
+            .insert(token, verified.clone(), generation, now);
+        Ok(verified)
     }
 
     /// Who signed in, by the ID token for this client and this sign-in.

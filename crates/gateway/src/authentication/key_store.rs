@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,16 @@ pub(super) struct KeyStore {
     current: RwLock<Current>,
     used: Mutex<Used>,
     reported: Mutex<Option<AuthenticationError>>,
+    /// Counts the changes of the file.
+    generation: AtomicU64,
+}
+
+/// A key that a request was sent with.
+#[derive(Debug)]
+pub(super) struct UsedKey {
+    pub(super) id: String,
+    pub(super) identity: Identity,
+    pub(super) expires: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -66,27 +77,24 @@ impl KeyStore {
                 is_failing: false,
             }),
             reported: Mutex::default(),
+            generation: AtomicU64::new(0),
         })
     }
 
     /// Whose key this is.
-    pub(super) fn verify(&self, key: &str, now: Timestamp) -> Result<Identity, KeyError> {
-        self.verify_with_id(key, now).map(|(_, identity)| identity)
-    }
-
-    /// Whose key this is, and its id.
-    pub(super) fn verify_with_id(
-        &self,
-        key: &str,
-        now: Timestamp,
-    ) -> Result<(String, Identity), KeyError> {
+    pub(super) fn verify(&self, key: &str, now: Timestamp) -> Result<UsedKey, KeyError> {
         self.used(now, |file| file.verify(key, now))
     }
 
     /// Whose key has this id, for somebody who has proved before to have the key.
     pub(super) fn current(&self, id: &str, now: Timestamp) -> Result<Identity, KeyError> {
         self.used(now, |file| file.current(id, now))
-            .map(|(_, identity)| identity)
+            .map(|used| used.identity)
+    }
+
+    /// How often the keys have changed.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Finds a key and notes that it was used.
@@ -94,7 +102,7 @@ impl KeyStore {
         &self,
         now: Timestamp,
         find: impl FnOnce(&KeyFile) -> Result<(&StoredKey, Identity), KeyError>,
-    ) -> Result<(String, Identity), KeyError> {
+    ) -> Result<UsedKey, KeyError> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         let (stored, identity) = find(&current.file)?;
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +111,11 @@ impl KeyStore {
             None => drop(used.times.insert(stored.id.clone(), now)),
         }
         used.is_written = false;
-        Ok((stored.id.clone(), identity))
+        Ok(UsedKey {
+            id: stored.id.clone(),
+            expires: stored.expires,
+            identity,
+        })
     }
 
     /// Reads the file again. One that cannot be used keeps the old keys, and is reported once.
@@ -123,6 +135,7 @@ impl KeyStore {
                 if let Some(fresh) = fresh {
                     let keys = fresh.file.keys().len();
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+                    self.generation.fetch_add(1, Ordering::Release);
                     tracing::info!(keys, "API keys reloaded");
                 }
             }

@@ -28,12 +28,12 @@ struct Verified {
 }
 
 impl VerifiedTokens {
-    /// Who sent a token, if that is known and still holds.
-    pub(super) fn find(&self, token: &str, now: Timestamp) -> Option<Arc<Identity>> {
+    /// Who sent a token and until when it is accepted, if that is known and still holds.
+    pub(super) fn find(&self, token: &str, now: Timestamp) -> Option<(Arc<Identity>, Timestamp)> {
         let hash = hash(token);
         let known = self.lock();
         let verified = known.tokens.get(&hash)?;
-        (verified.until > now).then(|| verified.identity.clone())
+        (verified.until > now).then(|| (verified.identity.clone(), verified.until))
     }
 
     /// How often the keys have changed. Read it before a token is verified.
@@ -95,7 +95,7 @@ mod tests {
         let ada = Arc::new(Identity::new(Method::Jwt, "ada", [""; 0], None).unwrap());
         let until = now + Duration::from_secs(10);
         tokens.insert("a", (ada.clone(), until), 0, now);
-        assert_eq!(tokens.find("a", now), Some(ada.clone()));
+        assert_eq!(tokens.find("a", now), Some((ada.clone(), until)));
         assert_eq!(tokens.find("b", now), None);
         assert_eq!(tokens.find("a", until), None);
         for number in 0..3 * MOST {

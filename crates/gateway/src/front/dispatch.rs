@@ -29,9 +29,11 @@ use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
 use super::people;
 use super::services::Services;
+use crate::access::AccessControl;
 use crate::audit::Auditor;
 use crate::authentication::{
-    Authentication, CookieJar, Identified, SignInAnswer, Unauthenticated, is_sign_in, name_caller,
+    Authentication, CookieJar, Identified, PeerCertificate, SignInAnswer, StreamProof,
+    Unauthenticated, is_sign_in, name_caller,
 };
 use crate::quota::{CallKind, Exceeded, MeteredBody, QuotaSettings, Quotas};
 use stateway_identity::sign_in::{SignInPage, SignedIn};
@@ -61,6 +63,8 @@ pub(crate) struct Front {
     origins: AllowedOrigins,
     /// None if no method is configured: the headers of a request are believed then.
     authentication: Option<Arc<Authentication>>,
+    /// None if callers prove nothing: everything is allowed then.
+    access: Option<Arc<AccessControl>>,
     audit: Option<Arc<Auditor>>,
     /// None if no method of authentication is configured: callers have no identity then.
     quotas: Option<Quotas>,
@@ -79,7 +83,7 @@ impl Front {
         services: Services,
         pages: Routes,
         origins: Vec<Origin>,
-        authentication: Option<Arc<Authentication>>,
+        (authentication, access): (Option<Arc<Authentication>>, Option<Arc<AccessControl>>),
         audit: Option<Arc<Auditor>>,
         quotas: QuotaSettings,
     ) -> Self {
@@ -93,6 +97,7 @@ impl Front {
             pages: pages.prepare(),
             origins,
             authentication,
+            access,
         }
     }
 
@@ -100,7 +105,7 @@ impl Front {
     /// know the port by addresses and names that are not configured here.
     pub(crate) fn for_monitoring(services: Services, pages: Routes, is_loopback: bool) -> Self {
         let quotas = QuotaSettings::default();
-        let front = Self::new(services, pages, Vec::new(), None, None, quotas);
+        let front = Self::new(services, pages, Vec::new(), (None, None), None, quotas);
         let origins = if is_loopback {
             AllowedOrigins::default()
         } else {
@@ -113,7 +118,7 @@ impl Front {
     pub(super) async fn answer(
         &self,
         mut request: Request<Body>,
-        link: &Link,
+        link: &Arc<Link>,
     ) -> Response<DescribedBody> {
         request.extensions_mut().insert(link.peer);
         let mut response = self.served(request, link).await;
@@ -123,7 +128,7 @@ impl Front {
         response
     }
 
-    async fn served(&self, request: Request<Body>, link: &Link) -> Response<DescribedBody> {
+    async fn served(&self, request: Request<Body>, link: &Arc<Link>) -> Response<DescribedBody> {
         let kind = kind(request.headers());
         let is_plain_grpc = kind == Kind::Grpc;
         match self
@@ -159,7 +164,7 @@ impl Front {
         &self,
         kind: Kind,
         mut request: Request<Body>,
-        link: &Link,
+        link: &Arc<Link>,
         is_own: bool,
     ) -> Response<DescribedBody> {
         let path = request.uri().path();
@@ -206,12 +211,19 @@ impl Front {
             }
             Err(refused) => Err(refused),
         };
+        // What stays open is checked again.
+        let stays_open = kind == Kind::Page || CallKind::of(path) == CallKind::Stream;
+        let proof = identified.as_ref().ok().filter(|_| stays_open);
+        let proof = proof.map(|identified| {
+            let (headers, identity) = (request.headers(), identified.identity.clone());
+            authentication.stream_proof(headers, jar, link.clone(), identity)
+        });
         // Neither a service nor a page sees a proof, or a name that this gateway has not given.
         authentication.remove_proofs(request.headers_mut());
         match identified {
             Ok(identified) => {
                 link.prove();
-                self.identified(kind, request, identified, jar).await
+                self.identified(kind, request, identified, jar, proof).await
             }
             Err(refused) => {
                 let (peer, reason) = (link.peer.0, refused.reason());
@@ -243,31 +255,50 @@ impl Front {
         mut request: Request<Body>,
         identified: Identified,
         jar: Option<CookieJar>,
+        proof: Option<StreamProof>,
     ) -> Response<DescribedBody> {
-        let Identified { identity, session } = identified;
+        let Identified {
+            identity, session, ..
+        } = identified;
         let is_page = kind == Kind::Page;
         if is_page && request.uri().path() == people::WHO {
-            return people::json_response(&people::described_identity(&identity));
+            let access = self.access.as_ref();
+            let permissions = access.map(|access| access.permissions(&identity));
+            let described = people::described_identity(&identity, permissions.unwrap_or_default());
+            return people::json_response(&described);
         }
         if is_page {
             name_caller(request.headers_mut(), &identity);
+            if let Some(access) = &self.access {
+                request.extensions_mut().insert(access.visitor(&identity));
+            }
         }
         request.extensions_mut().insert(identity.clone());
-        let (Some(session), Some(jar)) = (session, jar) else {
-            return self.within_quota(kind, request, &identity).await;
-        };
-        request.extensions_mut().insert(SignedIn);
-        let is_live = people::is_live_stream(request.headers());
-        let mut response = self.within_quota(kind, request, &identity).await;
-        let Some(authentication) = &self.authentication else {
-            return response;
-        };
-        let sign_in = authentication.people().filter(|_| !is_live);
-        if let Some(cookie) = sign_in.and_then(|sign_in| sign_in.renewal(&session, jar)) {
-            response.headers_mut().append(SET_COOKIE, cookie);
+        if session.is_some() {
+            request.extensions_mut().insert(SignedIn);
         }
-        let ended = authentication.clone().session_ended(session);
-        people::until_session_ends(response, ended, is_page)
+        let is_live = people::is_live_stream(request.headers());
+        let (proof, page_proof) = if is_page {
+            (None, proof)
+        } else {
+            (proof, None)
+        };
+        if let Some(proof) = proof {
+            request.extensions_mut().insert(proof);
+        }
+        let mut response = self.within_quota(kind, request, &identity).await;
+        if let (Some(session), Some(jar), Some(authentication), false) =
+            (session, jar, &self.authentication, is_live)
+        {
+            let sign_in = authentication.people();
+            if let Some(cookie) = sign_in.and_then(|sign_in| sign_in.renewal(&session, jar)) {
+                response.headers_mut().append(SET_COOKIE, cookie);
+            }
+        }
+        match page_proof {
+            Some(proof) => people::page_until_proof_ends(response, proof),
+            None => response,
+        }
     }
 
     /// Answers a request of an identity that has not used up its quota.

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::Extensions;
+use tokio::sync::watch;
 
 use super::activity::Activity;
 use super::handshakes::Handshake;
 use super::tls::{ClientCertificate, Tls};
-use crate::authentication::Unauthenticated;
+use crate::authentication::{PeerCertificate, Unauthenticated};
 
 /// The address of the other end. With its port it names one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,9 +48,10 @@ impl Link {
             );
         }
     }
+}
 
-    /// Who the client certificate names, if the client presented one.
-    pub(super) fn subject(&self) -> Result<Option<&str>, Unauthenticated> {
+impl PeerCertificate for Link {
+    fn subject(&self) -> Result<Option<&str>, Unauthenticated> {
         let Some(certificate) = &self.certificate else {
             return Ok(None);
         };
@@ -61,6 +63,12 @@ impl Link {
             Ok(subject) if is_accepted => Ok(Some(subject)),
             _ => Err(Unauthenticated::Certificate),
         }
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<u64>> {
+        // Without a certificate the authorities mean nothing to this connection.
+        self.certificate.as_ref()?;
+        self.tls.as_ref().map(|tls| tls.changes())
     }
 }
 

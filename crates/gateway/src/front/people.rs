@@ -1,4 +1,4 @@
-//! People in browsers: the answers of the sign-in, `/whoami`, and streams that end with their session.
+//! People in browsers: the answers of the sign-in, `/whoami`, and pages that end with their session.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use stateway_identity::sign_in::SignInPage;
 use tonic::body::Body;
 
 use super::describe::DescribedBody;
-use crate::authentication::{SessionError, Unauthenticated};
+use crate::authentication::{ProofEnd, StreamProof};
 
 /// How the command line can sign in.
 pub(super) const METHODS: &str = "/sign-in/methods";
@@ -27,7 +27,7 @@ pub(super) const NO_METHODS: &str =
 
 /// Without a method of authentication nobody is anyone.
 pub(super) const ANONYMOUS: &str =
-    r#"{"subject":"anonymous","roles":[],"tenant":null,"method":"none"}"#;
+    r#"{"subject":"anonymous","roles":[],"tenant":null,"method":"none","permissions":null}"#;
 
 /// Whether a browser loads a page with this request, and shows the answer to a person.
 pub(super) fn is_page_load(headers: &HeaderMap) -> bool {
@@ -93,45 +93,43 @@ pub(super) fn json_response(text: &str) -> Response<DescribedBody> {
     response
 }
 
-/// Who somebody is.
-pub(super) fn described_identity(identity: &Identity) -> String {
+/// Who somebody is, and which permissions the access rules give to that identity for something.
+pub(super) fn described_identity(identity: &Identity, permissions: Vec<&str>) -> String {
     let who = json!({
         "subject": &*identity.subject,
         "roles": identity.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
         "tenant": identity.tenant.as_deref(),
         "method": identity.method.as_str(),
+        "permissions": permissions,
     });
     who.to_string()
 }
 
-/// Ends a response when the session of its request ends.
-pub(super) fn until_session_ends(
+/// Ends the stream of a page when the proof of its request ends. It ends quietly: the next request of the page
+/// gets the reason, or leads to the sign-in.
+pub(super) fn page_until_proof_ends(
     response: Response<DescribedBody>,
-    ended: impl Future<Output = ()> + Send + 'static,
-    is_page: bool,
+    proof: StreamProof,
 ) -> Response<DescribedBody> {
     if response.body().size_hint().exact().is_some() {
         return response;
     }
     response.map(|body| {
-        DescribedBody::new(Body::new(SessionBody {
+        DescribedBody::new(Body::new(PageBody {
             body,
-            ended: Some(Box::pin(ended)),
-            is_page,
+            ended: Some(Box::pin(proof.ended())),
         }))
     })
 }
 
-/// A body that ends with a session.
-struct SessionBody {
+/// The body of a page that ends with the proof of its request.
+struct PageBody {
     body: DescribedBody,
     /// None after the end.
-    ended: Option<BoxFuture<'static, ()>>,
-    /// A stream of a page ends quietly, and its next request leads to the sign-in. A call ends with an error.
-    is_page: bool,
+    ended: Option<BoxFuture<'static, ProofEnd>>,
 }
 
-impl HttpBody for SessionBody {
+impl HttpBody for PageBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -144,11 +142,7 @@ impl HttpBody for SessionBody {
         };
         if ended.as_mut().poll(context).is_ready() {
             self.ended = None;
-            if self.is_page {
-                return Poll::Ready(None);
-            }
-            let refused = Unauthenticated::Session(SessionError::Ended);
-            return Poll::Ready(Some(Err(refused.status())));
+            return Poll::Ready(None);
         }
         Pin::new(&mut self.body).poll_frame(context)
     }

@@ -18,7 +18,9 @@ use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
 use super::peer::{Peer, VisitorAddress};
+use super::proven;
 use crate::audit::Auditor;
+use crate::authentication::StreamProof;
 
 /// What a service answers, as the generated services return it.
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
@@ -72,7 +74,20 @@ impl Services {
     }
 
     /// The answer of the service that the path names.
-    pub(super) fn answer(&self, request: Request<Body>) -> Answer {
+    pub(super) fn answer(&self, mut request: Request<Body>) -> Answer {
+        let proof = request.extensions_mut().remove::<StreamProof>();
+        let Some(proof) = proof else {
+            return self.serve(request);
+        };
+        let audit = self.audit.clone();
+        let record = audit.map(|audit| audit.stream_refusal(&request));
+        let served = self.serve(request);
+        proven::until_proof_ends(served, proof, record)
+            .map(Ok)
+            .boxed()
+    }
+
+    fn serve(&self, request: Request<Body>) -> Answer {
         match self.find(request.uri().path()) {
             Some(at) => {
                 let Some(audit) = self.audit.clone() else {

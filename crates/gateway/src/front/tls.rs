@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use stateway_identity::certificate::{CertificateError, subject_of};
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +80,8 @@ pub(crate) struct Tls {
     settings: TlsSettings,
     current: RwLock<Arc<Material>>,
     handshakes: Arc<Handshakes>,
+    /// Counts the changes of the files.
+    changed: watch::Sender<u64>,
 }
 
 impl fmt::Debug for Tls {
@@ -106,7 +109,28 @@ impl Tls {
             handshakes: Handshakes::new(settings.max_handshakes),
             settings: settings.clone(),
             current: RwLock::new(Arc::new(material)),
+            changed: watch::Sender::new(0),
         })
+    }
+
+    /// Every reason why the files cannot be used.
+    pub(crate) fn check(settings: &TlsSettings) -> Vec<TlsError> {
+        let cert = contents("cert", &settings.cert)
+            .and_then(|text| certificates("cert", &settings.cert, &text));
+        let key = contents("key", &settings.key);
+        let ca = settings.client_ca.as_deref().map(|file| {
+            let ring = Arc::new(rustls::crypto::ring::default_provider());
+            contents("client_ca", file).and_then(|text| verifier(file, &text, ring))
+        });
+        let mut found: Vec<TlsError> = cert.err().into_iter().collect();
+        found.extend(key.err());
+        found.extend(ca.and_then(Result::err));
+        // Whether key and certificate belong together.
+        match Self::load(settings) {
+            Err(error) if !found.contains(&error) => found.push(error),
+            _ => {}
+        }
+        found
     }
 
     /// Makes a connection secure. The caller bounds the time.
@@ -155,7 +179,13 @@ impl Tls {
         }
         let material = Material::read(&files, &self.settings, current.generation + 1)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(material);
+        self.changed.send_modify(|count| *count += 1);
         Ok(true)
+    }
+
+    /// Reports every change of the files from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 
     /// Reads the files again and again, and reports each change and each failure once.

@@ -171,6 +171,7 @@ impl Definitions {
             // What may not be read does not exist, with any revision.
             upstreams.retain(reads);
             if upstreams.is_empty() {
+                call.access.note_hidden();
                 let refusal = similar::no_portable_definition(&call, &[], &name.id);
                 return Err(refusal.await.into());
             }

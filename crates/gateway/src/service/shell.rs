@@ -122,7 +122,7 @@ impl Shell {
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
         let note = Note::of(&extensions);
         if let Some(note) = &note {
-            note.asked(&correlation, message.target());
+            note.asked(&correlation, &message.target());
         }
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
         let account = Account {
@@ -146,7 +146,7 @@ impl Shell {
             Ok(ApiCall::new(call, self.access(&extensions)?))
         });
         // The decisions about the call, for the audit log.
-        let decided = asked.as_ref().map(ApiCall::decided).unwrap_or_default();
+        let decided = asked.as_ref().ok().and_then(ApiCall::decided);
         let entered = asked.and_then(|call| call.enter(method, permission).map(|()| call));
         let outcome = match entered {
             Ok(call) => {
@@ -158,10 +158,10 @@ impl Shell {
         };
         account.close(&outcome);
         if outcome.is_err() {
-            count_denial(method, &decided);
+            count_denial(method, decided.as_ref());
         }
         if let Some(note) = &note {
-            if let Some(decision) = decided.get() {
+            if let Some(decision) = decided.and_then(|decided| decided.get()) {
                 note.decided(&decision);
             }
             if let Ok(answer) = &outcome {
@@ -281,8 +281,9 @@ impl Drop for Account<'_> {
 }
 
 /// Counts a call that the access rules have denied.
-fn count_denial(method: &'static str, decided: &Decided) {
-    let denied = decided.get().filter(|decision| !decision.allowed);
+fn count_denial(method: &'static str, decided: Option<&Decided>) {
+    let denied = decided.and_then(Decided::get);
+    let denied = denied.filter(|decision| !decision.allowed);
     if let Some(decision) = denied {
         let permission = decision.permission.as_str();
         counter!("stateway_access_denials_total", "method" => method, "permission" => permission)

@@ -146,6 +146,9 @@ pub(crate) fn named<'u>(
 ) -> Result<&'u Arc<Upstream>, Status> {
     let found = upstreams.get(id).filter(|_| access.sees_provider(id));
     found.ok_or_else(|| {
+        if upstreams.contains_key(id) {
+            access.note_hidden();
+        }
         let known = upstreams.keys().filter(|id| access.sees_provider(id));
         let known: Vec<_> = known.map(ProviderId::as_str).collect();
         Refusal::new(

@@ -13,6 +13,7 @@ mod proxy;
 mod quotas;
 mod sign_in;
 mod strangers;
+mod streams;
 mod support;
 mod tls;
 mod tokens;

@@ -14,8 +14,8 @@ use stateway_gateway::{AccessSettings, Gateway, RulesSource, Settings, StartErro
 use stateway_model::ExecutionId;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    Call, Capabilities, Description, Error, ErrorKind, Health, Observation, Provider, Registration,
-    Registry, Result, Verb, View,
+    Call, Capabilities, Description, Error, ErrorKind, Health, ListPage, ListRequest, Observation,
+    Provider, Registration, Registry, Result, Verb, View,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -139,7 +139,16 @@ impl WhoAmI {
 #[async_trait]
 impl Provider for WhoAmI {
     fn describe(&self) -> Arc<Description> {
-        Description::fixed(Capabilities::NONE, compiled_in("memory").unwrap())
+        let capabilities = Capabilities {
+            list: true,
+            ..Capabilities::NONE
+        };
+        Description::fixed(capabilities, compiled_in("memory").unwrap())
+    }
+
+    /// There is nothing, which can be watched.
+    async fn list(&self, _: &Call, _: ListRequest) -> Result<ListPage> {
+        Ok(ListPage::default())
     }
 
     async fn health(&self, _: &Call) -> Result<Health> {

@@ -325,9 +325,10 @@ impl Authentication {
         let unknown = || Unauthenticated::from(api_key::KeyError::Unknown);
         let keys = self.keys.as_ref().ok_or_else(unknown)?;
         let typed = form.one("key").unwrap_or_default().trim();
-        let verified = keys.verify_with_id(typed, Timestamp::now());
-        let (id, identity) = verified.map_err(Unauthenticated::from)?;
-        tracing::info!(subject = %identity.subject, key = id, "signed in with an API key");
+        let used = keys.verify(typed, Timestamp::now());
+        let used = used.map_err(Unauthenticated::from)?;
+        let id = used.id;
+        tracing::info!(subject = %used.identity.subject, key = id, "signed in with an API key");
         let old = jar.session(headers).ok().flatten();
         sign_in.begin(Who::Key(id), old, back, jar)
     }

@@ -28,6 +28,7 @@ impl Approvals {
         let upstream = self.offering(&call, &name)?;
         let found = self.approval(&call, upstream, &name).await?;
         if !call.access.approval(&upstream.id, &found).0 {
+            call.access.note_hidden();
             return Err(absent(&name));
         }
         Ok(shown::approval(&call.access, &upstream.id, found))
@@ -42,6 +43,7 @@ impl Approvals {
         let upstream = self.offering(&call, &name)?;
         let found = self.escalation(&call, upstream, &name).await?;
         if !call.access.escalation(&upstream.id, &found) {
+            call.access.note_hidden();
             return Err(absent(&name));
         }
         Ok(shown::escalation(&upstream.id, found))
@@ -74,7 +76,7 @@ impl Approvals {
         });
         let decided = decided.await?;
         self.hub.hurry(&upstream.id);
-        Ok(shown::approval(&call.access, &upstream.id, decided))
+        Ok(shown::decided(&call.access, &upstream.id, decided))
     }
 
     pub(super) async fn resolve(
@@ -103,7 +105,8 @@ impl Approvals {
         let resolved = guarded.approvals(Verb::ResolveEscalation, |approvals, call| {
             approvals.resolve(call, resolve)
         });
-        Ok(shown::escalation(&upstream.id, resolved.await?))
+        let resolved = resolved.await?;
+        Ok(shown::resolved(&call.access, &upstream.id, resolved))
     }
 
     fn offering(&self, call: &ApiCall, name: &InboxName) -> Result<&Upstream, Status> {

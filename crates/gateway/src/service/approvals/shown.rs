@@ -47,6 +47,34 @@ pub(super) fn approval(access: &Access, provider: &ProviderId, from: Approval) -
     }
 }
 
+/// The answer to a decision. A caller that may decide and not read gets the name and the state.
+pub(super) fn decided(access: &Access, provider: &ProviderId, from: Approval) -> v1::Approval {
+    let reads = access.approval(provider, &from).0;
+    let whole = approval(access, provider, from);
+    if reads {
+        return whole;
+    }
+    v1::Approval {
+        name: whole.name,
+        state: whole.state,
+        payloads_redacted: true,
+        ..v1::Approval::default()
+    }
+}
+
+/// The answer to a resolution. A caller that may decide and not read gets the name.
+pub(super) fn resolved(access: &Access, provider: &ProviderId, from: Escalation) -> v1::Escalation {
+    let reads = access.escalation(provider, &from);
+    let whole = escalation(provider, from);
+    if reads {
+        return whole;
+    }
+    v1::Escalation {
+        name: whole.name,
+        ..v1::Escalation::default()
+    }
+}
+
 fn summary(from: &Approval, definition: &str) -> String {
     let (step, role) = (&from.step, &from.role);
     match from.policy_rule.as_str() {

@@ -1,0 +1,100 @@
+//! What the access rules hide is recorded as a refusal, and a definition by its name.
+
+use stateway_client::v1;
+use tonic::Code;
+
+use super::rig::{AccessRig, ORDER, RELEASE};
+
+/// Verb, actor, object and outcome of the records after the given number.
+fn told(rig: &AccessRig, skipped: usize) -> Vec<[String; 4]> {
+    let records = rig.records().into_iter().skip(skipped);
+    let told = records.map(|it| [it.verb, it.actor, it.object, it.outcome]);
+    told.collect()
+}
+
+async fn pending(rig: &AccessRig) -> String {
+    let request = v1::ListApprovalsRequest {
+        parent: "providers/b".into(),
+        ..v1::ListApprovalsRequest::default()
+    };
+    loop {
+        let listed = rig
+            .approvals()
+            .await
+            .list_approvals(rig.by("ada", request.clone()));
+        if let Some(first) = listed.await.unwrap().into_inner().approvals.first() {
+            return first.name.clone();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hidden_approval_leaves_a_record_and_an_absent_one_does_not() {
+    let rig = AccessRig::audited().await;
+    rig.apply(RELEASE).await;
+    rig.begin("ada", "release", ("a1", "acme")).await.unwrap();
+    let name = pending(&rig).await;
+    let before = rig.records().len();
+    let mut client = rig.approvals().await;
+    let get = |name: &str| v1::GetApprovalRequest { name: name.into() };
+    let hidden = client.get_approval(rig.by("eve", get(&name))).await;
+    assert_eq!(hidden.unwrap_err().code(), Code::NotFound);
+    let absent = name.replace("a1", "a2");
+    let absent = client.get_approval(rig.by("eve", get(&absent))).await;
+    assert_eq!(absent.unwrap_err().code(), Code::NotFound);
+    client
+        .get_approval(rig.by("ada", get(&name)))
+        .await
+        .unwrap();
+    let expected = ["GetApproval", "eve", &*name, "NOT_FOUND"].map(ToOwned::to_owned);
+    assert_eq!(told(&rig, before), [expected]);
+    let last = rig.records().pop().unwrap();
+    assert_eq!((&*last.permission, &*last.rule), ("read", ""));
+}
+
+#[tokio::test]
+async fn a_hidden_provider_and_a_hidden_definition_leave_records() {
+    let rig = AccessRig::audited().await;
+    rig.apply(RELEASE).await;
+    let before = rig.records().len();
+    // The rules of a worker concern tasks: it may not read.
+    let request = v1::GetProviderRequest {
+        name: "providers/m".into(),
+    };
+    let mut providers = rig.rig.gateway.providers().await;
+    let nobody = providers.get_provider(rig.by("nobody", request)).await;
+    assert!(nobody.is_err());
+    let records = told(&rig, before);
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0][..3], ["GetProvider", "nobody", "providers/m"]);
+}
+
+#[tokio::test]
+async fn a_definition_is_recorded_by_its_name_whether_it_is_applied_or_refused() {
+    let rig = AccessRig::audited().await;
+    let before = rig.records().len();
+    for (who, expected) in [("root", None), ("ada", Some(Code::PermissionDenied))] {
+        let request = v1::ApplyDefinitionRequest {
+            source: ORDER.into(),
+            source_name: "/home/ada/order.yaml".into(),
+            ..v1::ApplyDefinitionRequest::default()
+        };
+        let applied = rig
+            .definitions()
+            .await
+            .apply_definition(rig.by(who, request));
+        assert_eq!(applied.await.err().map(|status| status.code()), expected);
+    }
+    let name = "definitions/order";
+    let expected = [
+        ["ApplyDefinition", "root", name, "OK"],
+        ["ApplyDefinition", "ada", name, "PERMISSION_DENIED"],
+    ];
+    assert_eq!(
+        told(&rig, before),
+        expected.map(|it| it.map(ToOwned::to_owned))
+    );
+    let first = &rig.records()[before];
+    assert_eq!(first.result, name);
+}

@@ -1,0 +1,125 @@
+//! Watches, waits and worker sessions end when the key of their caller is revoked or names other roles.
+
+use std::time::Duration;
+
+use stateway_client::v1;
+use tonic::{Code, Status};
+
+use super::rig::{AccessRig, RELEASE, name};
+use super::workers::{Worker, offer};
+use crate::support::reason_of;
+
+/// How long a stream may stay open after its key is revoked. The file is read every 20 ms here.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+async fn rig() -> AccessRig {
+    let rig = AccessRig::start().await;
+    rig.apply(RELEASE).await;
+    rig.begin("ada", "release", ("a1", "acme")).await.unwrap();
+    rig
+}
+
+/// The error that ends a stream.
+async fn end<M>(mut stream: tonic::Streaming<M>) -> Status {
+    let reading = async {
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the stream ended without an error"),
+                Err(status) => return status,
+            }
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, reading).await;
+    ended.expect("the stream ends in time")
+}
+
+fn assert_revoked(status: &Status) {
+    assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");
+    assert_eq!(reason_of(status), "API_KEY_REVOKED");
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_watches_and_waits_of_its_caller_and_no_others() {
+    let rig = rig().await;
+    let mut client = rig.executions().await;
+    let watch = v1::WatchExecutionsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchExecutionsRequest::default()
+    };
+    let executions = client.watch_executions(rig.by("vic", watch.clone())).await;
+    let executions = executions.unwrap().into_inner();
+    let mut kept = client.watch_executions(rig.by("ada", watch)).await;
+    let kept = kept.as_mut().unwrap().get_mut();
+    let watch = v1::WatchApprovalsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchApprovalsRequest::default()
+    };
+    let approvals = rig.approvals().await;
+    let approvals = approvals
+        .clone()
+        .watch_approvals(rig.by("vic", watch))
+        .await;
+    let approvals = approvals.unwrap().into_inner();
+    let wait = v1::WaitExecutionRequest {
+        name: name("a1"),
+        ..v1::WaitExecutionRequest::default()
+    };
+    let wait = rig.by("vic", wait);
+    let waiting = async {
+        let waited = tokio::time::timeout(PATIENCE, client.wait_execution(wait)).await;
+        waited.expect("the wait ends in time").unwrap_err()
+    };
+    let revoking = async {
+        // The wait has begun by then; if it has not, it is refused.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        rig.revoke("vic");
+    };
+    let (waited, ()) = tokio::join!(waiting, revoking);
+    assert_revoked(&waited);
+    assert_revoked(&end(executions).await);
+    assert_revoked(&end(approvals).await);
+    // The caller of another key does not notice.
+    rig.begin("ada", "release", ("a2", "acme")).await.unwrap();
+    loop {
+        let response = kept.message().await.unwrap().unwrap();
+        let execution = response.execution;
+        if execution.is_some_and(|it| it.name.ends_with("/a2")) {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_the_session_of_its_worker() {
+    let rig = rig().await;
+    let offered = offer("agent-billing", "acme");
+    let mut worker = Worker::connect(&rig, "wilma", offered).await.unwrap();
+    rig.revoke("wilma");
+    let status = loop {
+        match worker.next().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the session ended without an error"),
+            Err(status) => break status,
+        }
+    };
+    assert_revoked(&status);
+}
+
+#[tokio::test]
+async fn a_key_that_names_other_roles_ends_the_streams_that_were_opened_with_it() {
+    let rig = rig().await;
+    let watch = v1::WatchExecutionsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchExecutionsRequest::default()
+    };
+    let mut client = rig.executions().await;
+    let stream = client.watch_executions(rig.by("vic", watch.clone())).await;
+    let stream = stream.unwrap().into_inner();
+    rig.change_keys(|file| file.to_json().replace("\"viewer\"", "\"auditor\""));
+    let status = end(stream).await;
+    assert_eq!(status.code(), Code::Aborted, "{status:?}");
+    assert_eq!(reason_of(&status), "ACCESS_CHANGED");
+    let again = client.watch_executions(rig.by("vic", watch)).await;
+    assert_eq!(again.unwrap_err().code(), Code::PermissionDenied);
+}
