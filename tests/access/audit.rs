@@ -18,11 +18,9 @@ async fn pending(rig: &AccessRig) -> String {
         ..v1::ListApprovalsRequest::default()
     };
     loop {
-        let listed = rig
-            .approvals()
-            .await
-            .list_approvals(rig.by("ada", request.clone()));
-        if let Some(first) = listed.await.unwrap().into_inner().approvals.first() {
+        let mut client = rig.approvals().await;
+        let listed = client.list_approvals(rig.by("ada", request.clone())).await;
+        if let Some(first) = listed.unwrap().into_inner().approvals.first() {
             return first.name.clone();
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -80,11 +78,9 @@ async fn a_definition_is_recorded_by_its_name_whether_it_is_applied_or_refused()
             source_name: "/home/ada/order.yaml".into(),
             ..v1::ApplyDefinitionRequest::default()
         };
-        let applied = rig
-            .definitions()
-            .await
-            .apply_definition(rig.by(who, request));
-        assert_eq!(applied.await.err().map(|status| status.code()), expected);
+        let mut client = rig.definitions().await;
+        let applied = client.apply_definition(rig.by(who, request)).await;
+        assert_eq!(applied.err().map(|status| status.code()), expected);
     }
     let name = "definitions/order";
     let expected = [

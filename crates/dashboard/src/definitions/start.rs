@@ -193,6 +193,7 @@ pub(super) async fn question(
             h2 #start-title { "Start" }
             @if !visitor.may("start", &object_of(found)) {
                 p.nothing { (reason("start")) }
+                @if let Some(problem) = problem { div #start-problem { (problem.render()) } }
             } @else if runners.is_empty() {
                 p.nothing { "No provider here can run it." }
             } @else {
