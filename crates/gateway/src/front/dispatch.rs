@@ -264,7 +264,7 @@ impl Front {
         if is_page && request.uri().path() == people::WHO {
             let access = self.access.as_ref();
             let permissions = access.map(|access| access.permissions(&identity));
-            let described = people::described_identity(&identity, permissions.unwrap_or_default());
+            let described = people::described_identity(&identity, &permissions.unwrap_or_default());
             return people::json_response(&described);
         }
         if is_page {

@@ -94,7 +94,7 @@ pub(super) fn json_response(text: &str) -> Response<DescribedBody> {
 }
 
 /// Who somebody is, and which permissions the access rules give to that identity for something.
-pub(super) fn described_identity(identity: &Identity, permissions: Vec<&str>) -> String {
+pub(super) fn described_identity(identity: &Identity, permissions: &[&str]) -> String {
     let who = json!({
         "subject": &*identity.subject,
         "roles": identity.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
