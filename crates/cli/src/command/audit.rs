@@ -416,12 +416,12 @@ impl Damage {
             return Exit::Ok;
         }
         for problem in &self.found {
-            talk(&format!("warning: {problem}"));
+            print_message(&format!("warning: {problem}"));
         }
         if self.unlisted > 0 {
-            talk(&format!("warning: {} further problems", self.unlisted));
+            print_message(&format!("warning: {} further problems", self.unlisted));
         }
-        talk(
+        print_message(
             "the log is NOT intact: records that were changed are not listed. `stateway audit verify` checks \
              the whole log.",
         );
