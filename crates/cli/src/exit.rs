@@ -27,7 +27,7 @@ pub enum Exit {
     Found = 8,
     /// A defect of Stateway.
     Internal = 70,
-    /// Ctrl-C ended a change of many executions before all of them were changed.
+    /// A person ended a watch, or a change of many executions before all of them were changed.
     Interrupted = 130,
 }
 
@@ -44,7 +44,7 @@ Exit codes:
   7   the timeout expired (wait, start --wait, watch)
   8   verify found a problem, the shadow differs (replay), or a case failed (conformance)
   70  internal error of Stateway
-  130 interrupted by Ctrl-C before every execution was changed (commands with --filter)";
+  130 interrupted (watch, start --wait, commands with --filter)";
 
 impl Exit {
     /// The exit code for an answer of the gateway.

@@ -1,10 +1,10 @@
 //! An execution as a tree: its steps, and below a step the execution that does it.
 
-mod beside;
+mod child_loader;
 
 use std::collections::BTreeMap;
 
-pub use beside::Beside;
+pub use child_loader::ChildLoader;
 
 use crate::view::{Execution, Step};
 
@@ -31,24 +31,24 @@ pub struct Branch {
 
 /// The children that were read so far, by their full names.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
-    children: BTreeMap<String, Execution>,
+pub struct ChildExecutions {
+    by_name: BTreeMap<String, Execution>,
 }
 
 impl Outline {
     /// The tree of an execution, as far as its children are known.
     #[must_use]
-    pub fn of(execution: Execution, known: &Known) -> Self {
-        Self::within(execution, known, DEEPEST)
+    pub fn of(execution: Execution, children: &ChildExecutions) -> Self {
+        Self::within(execution, children, DEEPEST)
     }
 
-    fn within(execution: Execution, known: &Known, deep: usize) -> Self {
+    fn within(execution: Execution, children: &ChildExecutions, deep: usize) -> Self {
         let branches = execution.steps.iter().map(|step| Branch {
             step: step.clone(),
-            child: known
+            child: children
                 .child(step)
                 .filter(|_| deep > 0)
-                .map(|child| Self::within(child.clone(), known, deep - 1)),
+                .map(|child| Self::within(child.clone(), children, deep - 1)),
         });
         Self {
             branches: branches.collect(),
@@ -57,9 +57,9 @@ impl Outline {
     }
 }
 
-impl Known {
+impl ChildExecutions {
     fn child(&self, step: &Step) -> Option<&Execution> {
-        self.children.get(step.child.as_ref()?.raw())
+        self.by_name.get(step.child.as_ref()?.raw())
     }
 }
 
@@ -87,8 +87,8 @@ mod tests {
     fn a_child_is_below_the_step_that_it_does() {
         let name = "providers/p/executions/n~shop~1";
         let child = execution("n~shop~1", &[("fetch", "")]);
-        let known = Known {
-            children: [(name.to_owned(), child)].into(),
+        let known = ChildExecutions {
+            by_name: [(name.to_owned(), child)].into(),
         };
         let parent = execution("n", &[("shop", name), ("report", "")]);
         let outline = Outline::of(parent.clone(), &known);
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(below.branches[0].step.name.raw(), "fetch");
         assert_eq!(outline.branches[1].child, None);
         // What has not been read yet is not shown.
-        let outline = Outline::of(parent, &Known::default());
+        let outline = Outline::of(parent, &ChildExecutions::default());
         assert_eq!(outline.branches[0].child, None);
     }
 }

@@ -1,20 +1,14 @@
-//! The live view of everything: what matters first, on the whole terminal.
+//! The live view of all executions, on the whole terminal.
 //!
-//! [`Model`] is what is known and what the person looks at; changes and keys go in. [`frame`] makes
-//! lines of it and [`snapshot`] a text; both are pure. [`Terminal`] is the only part that touches
-//! one, and [`crate::command`] holds them together.
+//! [`Model`] has the data and what the person selected; changes and keys go in. [`render`] draws it
+//! and [`snapshot`] prints it; both are pure. `command/top.rs` holds them together.
 
-mod closer;
+mod detail_poller;
 mod frame;
-mod key;
-mod line;
 mod model;
 mod order;
-mod terminal;
 
-pub use closer::Closer;
-pub use frame::{Size, frame, snapshot};
-pub use key::{Key, keys};
+pub use detail_poller::DetailPoller;
+pub use frame::{page, render, snapshot};
 pub use model::{Effect, Model};
 pub use order::Sort;
-pub use terminal::Terminal;

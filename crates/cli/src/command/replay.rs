@@ -63,7 +63,7 @@ impl Replay {
         let along = resource::branch_number(self.branch.as_deref().unwrap_or_default())?;
         if self.step {
             let steps = source.steps(context, along).await?;
-            return stepping::run(context, &steps);
+            return stepping::run(context, &steps).await;
         }
         let request = v1::ReplayExecutionRequest {
             variant: self.variant()?,

@@ -7,6 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use futures::TryStreamExt;
 use jiff::Timestamp;
+use ratatui::crossterm::event::KeyEvent;
 use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Change, Client};
@@ -19,7 +20,8 @@ use crate::arguments::Output;
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::top::{Closer, Effect, Key, Model, Terminal, frame, snapshot};
+use crate::screen::{FullScreen, pressed};
+use crate::top::{DetailPoller, Effect, Model, page, render, snapshot};
 use crate::{resource, view};
 
 /// How often the screen is drawn; enough for a countdown.
@@ -41,7 +43,7 @@ Examples:
 
 Shows counts by sub-state, the health of the providers, and the executions in the order error, \
 backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move, \
-enter opens an execution with its steps, esc back, f filter, s sort, p pause. With --once, with \
+enter opens an execution with its steps, esc back, f filter, s sort, p pause, ? keys. With --once, with \
 -o json and without a terminal the executions are printed once.")]
 pub struct Top {
     /// Only executions of this provider (default: all providers)
@@ -127,31 +129,35 @@ async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
     let mut stop = Stop::new()?;
     let receive = |kind| signal(kind).map_err(Failure::from);
     let mut hang_up = receive(SignalKind::hangup())?;
-    let mut resized = receive(SignalKind::window_change())?;
     // A gateway that does not answer is reported before the terminal is taken.
     model.providers = providers(&context.client).await?;
     let mut health = health(&context.client);
     let mut connection = Connection::default();
     let mut changes = changes(context, parent, &model);
-    let mut closer: Option<Closer> = None;
+    let mut poller: Option<DetailPoller> = None;
     let mut still: Option<Model> = None;
     let mut ticks = tokio::time::interval(TICK);
-    let (mut terminal, mut pressed) = Terminal::take()?;
+    let (mut screen, mut events) = FullScreen::take()?;
+    let mut rows = 0;
     loop {
         let mut draw = true;
         tokio::select! {
             () = stop.next() => return Ok(Exit::Ok),
             _ = hang_up.recv() => return Ok(Exit::Ok),
-            _ = resized.recv() => {}
             _ = ticks.tick() => {}
-            Some(key) = pressed.recv() => match press(&mut model, &mut still, key) {
-                Effect::Quit => return Ok(Exit::Ok),
-                Effect::None => {}
-                Effect::Refilter => {
-                    model.forget();
-                    changes = self::changes(context, parent, &model);
+            Some(event) = events.recv() => {
+                // Other events, such as a new size, only ask for another picture.
+                let effect = pressed(&event)
+                    .map_or(Effect::None, |key| press(&mut model, &mut still, key, page(rows)));
+                match effect {
+                    Effect::Quit => return Ok(Exit::Ok),
+                    Effect::None => {}
+                    Effect::Refilter => {
+                        model.forget();
+                        changes = self::changes(context, parent, &model);
+                    }
                 }
-            },
+            }
             change = changes.next() => {
                 // Changes are drawn with the next tick, because there may be thousands of them.
                 draw = false;
@@ -170,21 +176,21 @@ async fn live(context: &Context, parent: &str, mut model: Model) -> Outcome {
         }
         if draw {
             let shown = still.as_ref().unwrap_or(&model);
-            look_closer(&context.client, &mut closer, shown);
-            let one = closer.as_mut().and_then(|closer| {
-                let listed = shown.execution(&closer.name);
-                closer.outline(listed)
+            poll(&context.client, &mut poller, shown);
+            let one = poller.as_mut().and_then(|poller| {
+                let listed = shown.execution(&poller.name);
+                poller.outline(listed)
             });
-            let size = Terminal::size();
-            let lines = frame(shown, one.as_ref(), size, context.paint, Timestamp::now());
-            terminal.draw(lines, size)?;
+            screen.draw(|frame| {
+                rows = frame.area().height;
+                render(frame, shown, one.as_ref(), context.paint, Timestamp::now());
+            })?;
         }
     }
 }
 
 /// A key acts on what the screen shows: while the display is paused, on the paused display.
-fn press(model: &mut Model, still: &mut Option<Model>, key: Key) -> Effect {
-    let page = Terminal::size().page();
+fn press(model: &mut Model, still: &mut Option<Model>, key: KeyEvent, page: usize) -> Effect {
     let Some(seen) = still else {
         let effect = model.key(key, page);
         if model.paused {
@@ -202,10 +208,10 @@ fn press(model: &mut Model, still: &mut Option<Model>, key: Key) -> Effect {
 }
 
 /// Opens or closes the view of one execution.
-fn look_closer(client: &Client, closer: &mut Option<Closer>, model: &Model) {
+fn poll(client: &Client, poller: &mut Option<DetailPoller>, model: &Model) {
     let wanted = model.opened.as_deref();
-    if closer.as_ref().map(|closer| closer.name.as_str()) != wanted {
-        *closer = wanted.map(|name| Closer::new(client, name));
+    if poller.as_ref().map(|poller| poller.name.as_str()) != wanted {
+        *poller = wanted.map(|name| DetailPoller::new(client, name));
     }
 }
 

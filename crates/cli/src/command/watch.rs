@@ -10,13 +10,14 @@ use stateway_client as client;
 use stateway_client::{Change, is_finished, v1};
 
 use super::connection::Connection;
+use super::serve::Stop;
 use super::wait::{ended, late};
 use crate::arguments::Output;
 use crate::context::{Context, print, print_message, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::outline::{Beside, Outline};
-use crate::screen::{Clock, Live, now, short_name, stamp};
+use crate::outline::{ChildLoader, Outline};
+use crate::screen::{Clock, Live, now, picture, short_name, stamp};
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -32,7 +33,8 @@ Examples:
   stateway watch --filter 'sub_state = \"error\"' -o json | jq -r .execution.name
 
 On a terminal, one execution is shown as a live tree of all its steps, with progress, a countdown \
-to the next attempt, and child executions below their steps. In a pipe, and for several executions, \
+to the next attempt, and child executions below their steps; q quits, arrows scroll, and the last \
+picture stays. In a pipe, and for several executions, \
 each change is a line. After a lost connection the watch resumes without a gap. If the gateway never \
 answers, the exit code is 6. The watch of one execution ends with the execution and exits 1 if it \
 failed. docs/filters.md describes filters.")]
@@ -155,35 +157,58 @@ pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Exe
     ended.unwrap_or_else(|| Err(seen.late(true)))
 }
 
-/// Draws one execution until it has finished; none if the watch ended first.
+/// Draws one execution until it has finished; none if the watch ended first. The last picture stays
+/// on the screen, however the watch ends.
 async fn draw(
-    mut changes: Changes,
+    changes: Changes,
     context: &Context,
     seen: &mut Seen,
 ) -> Result<Option<v1::Execution>, Failure> {
-    let mut live = Live::new(context.paint);
-    let beside = Beside::new(context.client.clone());
+    let children = ChildLoader::new(context.client.clone());
     let mut shown: Option<view::Execution> = None;
+    let mut last = LastPicture::default();
+    let ended = follow(changes, context, seen, &children, &mut shown, &mut last).await?;
+    if let Some(view) = shown.filter(|_| ended.is_some()) {
+        // The children may have ended with their parent.
+        let outline = Outline::of(view, &children.settled().await);
+        last.lines = picture(&outline, context.paint, None, Timestamp::now());
+    }
+    Ok(ended)
+}
+
+/// Draws until the execution has finished.
+async fn follow(
+    mut changes: Changes,
+    context: &Context,
+    seen: &mut Seen,
+    children: &ChildLoader,
+    shown: &mut Option<view::Execution>,
+    last: &mut LastPicture,
+) -> Result<Option<v1::Execution>, Failure> {
+    let mut stop = Stop::new()?;
     let mut ticks = tokio::time::interval(TICK);
+    // The terminal is taken when there is something to draw, so that errors before it are readable.
+    let mut live: Option<Live> = None;
     loop {
         tokio::select! {
+            () = stop.next() => return Err(interrupted()),
+            wanted = changed(&mut live) => {
+                if !wanted {
+                    return Err(interrupted());
+                }
+            }
             _ = ticks.tick() => {}
             change = changes.next() => {
                 let Some(change) = change.transpose()? else {
                     return Ok(None);
                 };
-                if let Some(said) = seen.take(&change)? {
-                    live.aside(|| print_message(&said));
-                }
+                // The picture itself shows an outage.
+                seen.take(&change)?;
                 match change {
                     Change::Removed(execution) => return Err(gone(&execution)),
                     Change::Added(execution) | Change::Modified(execution) => {
-                        let view = shown.insert(view::Execution::from(&execution));
-                        beside.about(view);
+                        children.load(shown.insert(view::Execution::from(&execution)));
                         if is_finished(execution.sub_state) {
-                            let known = beside.settled().await;
-                            let outline = Outline::of(view.clone(), &known);
-                            live.draw(&outline, None, Timestamp::now());
                             return Ok(Some(execution));
                         }
                     }
@@ -192,8 +217,43 @@ async fn draw(
             }
         }
         if let Some(view) = &shown {
-            let outline = Outline::of(view.clone(), &beside.known());
-            live.draw(&outline, seen.connection.lost, Timestamp::now());
+            let outline = Outline::of(view.clone(), &children.loaded());
+            let (lost, now) = (seen.connection.lost, Timestamp::now());
+            last.lines = picture(&outline, context.paint, lost, now);
+            let live = match &mut live {
+                Some(live) => live,
+                none => none.insert(Live::begin()?),
+            };
+            live.draw(&last.lines)?;
+        }
+    }
+}
+
+/// Resolves when a key or a new size asks for another picture: false when the person quits.
+async fn changed(live: &mut Option<Live>) -> bool {
+    match live {
+        Some(live) => live.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "the watch was interrupted")
+        .hint("The execution continues without the watch.")
+}
+
+/// The picture that was drawn last: printed when the terminal has been restored, also when the deadline
+/// ends the watch.
+#[derive(Default)]
+struct LastPicture {
+    lines: Vec<String>,
+}
+
+impl Drop for LastPicture {
+    fn drop(&mut self) {
+        if !self.lines.is_empty() {
+            // If standard output is gone, nobody can read the picture.
+            let _ = print(&self.lines.join("\n"));
         }
     }
 }

@@ -1,76 +1,101 @@
-//! A live view of an execution on a terminal: a tree of its steps, with countdowns.
+//! A live view of one execution on the whole terminal: a tree of its steps, with countdowns.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io;
+
 use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::crossterm::event::{Event, KeyCode};
+use ratatui::text::Text;
+use ratatui::widgets::Paragraph;
+use tokio::sync::mpsc;
 
-use rustix::termios::tcgetwinsize;
-
+use super::full_screen::{interrupts, pressed};
 use super::tree::add;
-use super::{Paint, ago, head, tree};
+use super::{FullScreen, Paint, ago, head, styled, tree};
 use crate::outline::Outline;
 
-/// The maximum number of lines, however high the terminal is.
-const MOST_LINES: usize = 60;
+const KEYS: &str = "q quit  ↑↓ scroll";
 
-/// The minimum number of lines, however low the terminal is.
-const LEAST_LINES: usize = 5;
-
-/// The lines on the terminal.
+/// The view on the terminal.
 pub struct Live {
-    lines: MultiProgress,
-    bars: Vec<ProgressBar>,
-    paint: Paint,
+    screen: FullScreen,
+    events: mpsc::Receiver<Event>,
+    scroll: u16,
 }
 
 impl Live {
-    /// Draws on standard output.
-    #[must_use]
-    pub fn new(paint: Paint) -> Self {
-        let target = ProgressDrawTarget::stdout_with_hz(10);
-        Self {
-            lines: MultiProgress::with_draw_target(target),
-            bars: Vec::new(),
-            paint,
-        }
+    /// Takes over the terminal.
+    ///
+    /// # Errors
+    /// The terminal cannot be written.
+    pub fn begin() -> io::Result<Self> {
+        let (screen, events) = FullScreen::take()?;
+        Ok(Self {
+            screen,
+            events,
+            scroll: 0,
+        })
     }
 
-    /// Draws the execution as it is now, or as it was when the connection was lost.
-    pub fn draw(&mut self, outline: &Outline, lost: Option<Timestamp>, now: Timestamp) {
-        let lines = lines(outline, self.paint, lost, room(), now);
-        while self.bars.len() < lines.len() {
-            // `{msg}` alone is a template without anything that could be wrong.
-            let style = ProgressStyle::with_template("{wide_msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_spinner());
-            self.bars
-                .push(self.lines.add(ProgressBar::no_length().with_style(style)));
+    /// Resolves when a key or a new size asks for another picture: false when the person quits.
+    pub async fn changed(&mut self) -> bool {
+        let Some(event) = self.events.recv().await else {
+            // Without a terminal on standard input there are no keys.
+            return std::future::pending().await;
+        };
+        let Some(key) = pressed(&event) else {
+            return true;
+        };
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            _ if interrupts(key) => return false,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(10),
+            KeyCode::Home | KeyCode::Char('g') => self.scroll = 0,
+            KeyCode::End | KeyCode::Char('G') => self.scroll = u16::MAX,
+            _ => {}
         }
-        for (index, bar) in self.bars.iter().enumerate() {
-            bar.set_message(lines.get(index).cloned().unwrap_or_default());
-            bar.tick();
-        }
+        true
     }
 
-    /// Prints a message without disturbing the view.
-    pub fn aside(&self, say: impl FnOnce()) {
-        self.lines.suspend(say);
+    /// Draws these lines, as far as they fit.
+    ///
+    /// # Errors
+    /// The terminal cannot be written.
+    pub fn draw(&mut self, lines: &[String]) -> io::Result<()> {
+        let scroll = &mut self.scroll;
+        self.screen.draw(|frame| render(frame, lines, scroll))
     }
 }
 
-/// Leaves the last view on the screen, however the watch ends.
-impl Drop for Live {
-    fn drop(&mut self) {
-        for bar in &self.bars {
-            bar.abandon();
-        }
-    }
+/// The lines that fit, above the keys. The scroll position never goes beyond the last line.
+fn render(frame: &mut Frame<'_>, lines: &[String], scroll: &mut u16) {
+    let area = frame.area();
+    let height = area.height.saturating_sub(1);
+    let total = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    *scroll = (*scroll).min(total.saturating_sub(height));
+    let text: Text<'_> = lines.iter().map(|line| styled(line)).collect();
+    let (mut above, mut below) = (area, area);
+    above.height = height;
+    below.y += height;
+    below.height = area.height - height;
+    frame.render_widget(Paragraph::new(text).scroll((*scroll, 0)), above);
+    let more = total.saturating_sub(scroll.saturating_add(height));
+    let keys = match more {
+        0 => KEYS.to_owned(),
+        more => format!("{KEYS}  ({more} more lines)"),
+    };
+    frame.render_widget(Paragraph::new(keys), below);
 }
 
 /// The view, line by line.
-fn lines(
+#[must_use]
+pub fn picture(
     outline: &Outline,
     paint: Paint,
     lost: Option<Timestamp>,
-    most: usize,
     now: Timestamp,
 ) -> Vec<String> {
     let mut first = head(&outline.execution, paint, now);
@@ -80,33 +105,22 @@ fn lines(
     }
     let mut lines = vec![first];
     lines.extend(tree(outline, paint, now));
-    if let Some(more) = lines.len().checked_sub(most).filter(|more| *more > 0) {
-        lines.truncate(most - 1);
-        lines.push(format!("… and {} more steps", more + 1));
-    }
     lines
-}
-
-/// The maximum number of lines that fit: lines that have scrolled away cannot be redrawn.
-fn room() -> usize {
-    let rows = tcgetwinsize(std::io::stdout()).map_or(0, |size| usize::from(size.ws_row));
-    match rows {
-        0 => MOST_LINES,
-        rows => rows.saturating_sub(1).clamp(LEAST_LINES, MOST_LINES),
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
     use stateway_client::v1;
 
     use super::*;
-    use crate::outline::Known;
+    use crate::outline::ChildExecutions;
     use crate::view::Execution;
 
-    fn picture(execution: Execution, lost: Option<Timestamp>, now: Timestamp) -> Vec<String> {
-        let outline = Outline::of(execution, &Known::default());
-        lines(&outline, Paint::new(false), lost, MOST_LINES, now)
+    fn drawn(execution: Execution, lost: Option<Timestamp>, now: Timestamp) -> Vec<String> {
+        let outline = Outline::of(execution, &ChildExecutions::default());
+        picture(&outline, Paint::new(false), lost, now)
     }
 
     fn execution(steps: usize) -> Execution {
@@ -140,7 +154,7 @@ mod tests {
     #[test]
     fn the_countdown_follows_the_clock() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let drawn = |second| picture(execution(1), None, at(second)).join("\n");
+        let drawn = |second| drawn(execution(1), None, at(second)).join("\n");
         let line = "└─ step-0  backing-off  attempt 2 of 5 failed; next attempt in";
         assert_eq!(
             drawn(100),
@@ -153,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old_says_so() {
+    fn a_view_without_a_connection_shows_its_age() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let drawn = picture(execution(0), Some(at(93)), at(100));
+        let drawn = drawn(execution(0), Some(at(93)), at(100));
         assert!(
             drawn[0].ends_with("  (connection lost 7 s ago: as it was then)"),
             "{drawn:?}"
@@ -163,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_adds_no_line_to_the_picture() {
+    fn text_of_others_adds_no_line_to_the_view() {
         let mut hostile = execution(1);
         hostile.name = "a\u{1b}[2J\nb".into();
         hostile.steps[0].name = "pay\nforged\t".into();
@@ -171,7 +185,7 @@ mod tests {
             message: "\u{1b}]0;owned\u{7}\u{202e}".into(),
             ..hostile.steps[0].retry.last_error.clone().unwrap()
         });
-        let drawn = picture(hostile, None, Timestamp::UNIX_EPOCH);
+        let drawn = drawn(hostile, None, Timestamp::UNIX_EPOCH);
         assert_eq!(
             drawn,
             [
@@ -182,9 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_steps_is_cut() {
-        let drawn = picture(execution(100), None, Timestamp::UNIX_EPOCH);
-        assert_eq!(drawn.len(), MOST_LINES);
-        assert_eq!(drawn.last().unwrap(), "… and 42 more steps");
+    fn a_long_tree_is_scrolled_to_its_end_and_no_further() {
+        let lines = drawn(execution(100), None, Timestamp::UNIX_EPOCH);
+        let mut terminal = Terminal::new(TestBackend::new(80, 10)).unwrap();
+        let mut scroll = 0;
+        terminal
+            .draw(|frame| render(frame, &lines, &mut scroll))
+            .unwrap();
+        let shown = terminal.backend().to_string();
+        assert!(shown.contains("(92 more lines)"), "{shown}");
+        scroll = u16::MAX;
+        terminal
+            .draw(|frame| render(frame, &lines, &mut scroll))
+            .unwrap();
+        let shown = terminal.backend().to_string();
+        assert!(shown.contains("└─ step-99"), "{shown}");
+        assert_eq!(scroll, 92);
     }
 }

@@ -142,7 +142,7 @@ mod tests {
             steps,
             ..v1::Execution::default()
         });
-        Outline::of(execution, &crate::outline::Known::default())
+        Outline::of(execution, &crate::outline::ChildExecutions::default())
     }
 
     #[test]

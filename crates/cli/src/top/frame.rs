@@ -1,86 +1,89 @@
-//! The screen, line by line; never wider or higher than the terminal.
+//! The screen of `top`.
 
 use jiff::Timestamp;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Clear, Paragraph, Row, Table, TableState};
 use stateway_phrases::visible;
-use unicode_width::UnicodeWidthStr;
 
 use super::Model;
-use super::line::{cut, fit};
 use crate::outline::Outline;
-use crate::screen::{Clock, Paint, Table, ago, details, now as doing, short_name, tree};
+use crate::screen::{
+    Clock, Paint, Table as PlainTable, ago, cut, details, now as doing, short_name, styled,
+    sub_state, tree,
+};
 use crate::view::Execution;
 
 /// The rows of the screen that are not executions: title, counts, providers, headings, keys.
-const AROUND: usize = 5;
-
+const AROUND: u16 = 5;
 /// The widest column of names.
 const WIDEST_NAME: usize = 40;
+/// The width of the longest sub-state with its symbol.
+const STATE: u16 = 13;
+/// The width of an age of two units.
+const AGE: u16 = 10;
 
-/// The width of the longest sub-state.
-const WORD: usize = 11;
+const KEYS: &str = "q quit  ↑↓ move  enter details  f filter  s sort  p pause  ? keys";
+const KEYS_OF_ONE: &str = "esc back  ↑↓ scroll  p pause  ? keys";
+const HELP: &str = "\
+ q, esc     quit, or back to the list
+ ↑ ↓, k j   move, or scroll
+ PgUp PgDn  move by a page
+ g G        first, last
+ enter      open the execution
+ f, /       filter: the filter language, or one of the six states; empty for no filter
+ s          sort: what matters, newest, name
+ p, space   pause and continue the display
+ ?          show and hide these keys ";
 
-const KEYS: &str = "q quit  ↑↓ move  enter details  f filter  s sort  p pause";
-const KEYS_OF_ONE: &str = "esc back  ↑↓ scroll  p pause";
-
-/// The size of the terminal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Lines.
-    pub rows: usize,
-    /// Characters on a line.
-    pub columns: usize,
-}
-
-impl Size {
-    /// The number of executions that are visible.
-    #[must_use]
-    pub const fn page(self) -> usize {
-        match self.rows.saturating_sub(AROUND) {
-            0 => 1,
-            page => page,
-        }
+/// The number of executions that are visible on a screen of this height.
+#[must_use]
+pub const fn page(rows: u16) -> usize {
+    match rows.saturating_sub(AROUND) {
+        0 => 1,
+        page => page as usize,
     }
 }
 
-/// The screen. `one` is the tree of the execution that is shown alone.
-#[must_use]
-pub fn frame(
+/// Draws the screen. `one` is the tree of the execution that is shown alone.
+pub fn render(
+    frame: &mut Frame<'_>,
     model: &Model,
     one: Option<&Outline>,
-    size: Size,
     paint: Paint,
     now: Timestamp,
-) -> Vec<String> {
-    let title = cut(&title(model, now), size.columns);
-    let mut lines = vec![paint.bold(&title)];
-    match one {
-        Some(outline) => {
-            // Sub-states are coloured inside these lines, so each is cut by its own means.
-            let body = alone(outline, paint, now);
-            let most = size.rows.saturating_sub(2);
-            let first = model.scroll.min(body.len().saturating_sub(most));
-            let seen = body.iter().skip(first).take(most);
-            lines.extend(seen.map(|line| cut(line, size.columns)));
-        }
-        None => {
-            lines.push(cut(&counts(model, paint), size.columns));
-            lines.push(cut(&providers(model, paint), size.columns));
-            lines.extend(list(model, size, paint, now));
-        }
+) {
+    let line = Constraint::Length(1);
+    let [title, rest, keys] =
+        Layout::vertical([line, Constraint::Fill(1), line]).areas(frame.area());
+    let bold = if paint.is_on() {
+        Style::new().add_modifier(Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    frame.render_widget(Paragraph::new(heading(model, now)).style(bold), title);
+    if let Some(outline) = one {
+        alone(frame, rest, model, outline, paint, now);
+    } else {
+        let [counts, providers, list] =
+            Layout::vertical([line, line, Constraint::Fill(1)]).areas(rest);
+        frame.render_widget(Paragraph::new(counted(model, paint)), counts);
+        frame.render_widget(Paragraph::new(styled(&served(model, paint))), providers);
+        table(frame, list, model, paint, now);
     }
-    lines.truncate(size.rows.saturating_sub(1));
-    while lines.len() + 1 < size.rows {
-        lines.push(String::new());
+    frame.render_widget(Paragraph::new(bottom(model)), keys);
+    if model.help {
+        help(frame);
     }
-    lines.push(cut(&bottom(model), size.columns));
-    lines
 }
 
 /// The whole list as text, for a pipe.
 #[must_use]
 pub fn snapshot(model: &Model, paint: Paint, now: Timestamp) -> String {
     let headings = ["NAME", "STATE", "REASON", "NOW", "AGE"];
-    let mut table = Table::new(&headings, paint);
+    let mut table = PlainTable::new(&headings, paint);
     for execution in model.listed() {
         table.row(vec![
             short_name(&execution.name),
@@ -90,45 +93,58 @@ pub fn snapshot(model: &Model, paint: Paint, now: Timestamp) -> String {
             age(execution, now),
         ]);
     }
-    let (counts, providers) = (counts(model, paint), providers(model, paint));
+    let counts = model.counts().map(|(label, count)| {
+        if count == 0 {
+            paint.dim(&format!("{label} {count}"))
+        } else {
+            format!("{} {count}", paint.sub_state(label))
+        }
+    });
+    let (counts, providers) = (counts.join("   "), served(model, paint));
     format!("{counts}\n{providers}\n\n{}", table.text())
 }
 
-fn title(model: &Model, now: Timestamp) -> String {
-    let mut said = format!("stateway top  {}", now.strftime("%H:%M:%S UTC"));
-    let mut add = |text: String| {
-        said.push_str("  ");
-        said.push_str(&text);
-    };
+fn heading(model: &Model, now: Timestamp) -> String {
+    let mut parts = vec![format!("stateway top  {}", now.strftime("%H:%M:%S UTC"))];
     if model.paused {
-        add("PAUSED".to_owned());
+        parts.push("PAUSED".to_owned());
     }
     if let Some(lost) = model.lost {
-        add(format!(
+        parts.push(format!(
             "connection lost {} ago: as it was then",
             ago(lost, now)
         ));
     } else if !model.complete {
-        add("reading …".to_owned());
+        parts.push("reading …".to_owned());
     }
-    add(format!("sorted by {}", model.sort.as_str()));
+    parts.push(format!("sorted by {}", model.sort.as_str()));
     if !model.filter.is_empty() {
-        add(format!("filter: {}", visible(&model.filter)));
+        parts.push(format!("filter: {}", visible(&model.filter)));
     }
-    said
+    parts.join("  ")
 }
 
-fn counts(model: &Model, paint: Paint) -> String {
-    let counts = model.counts();
-    let said = counts.map(|(word, count)| match count {
-        0 => paint.dim(&format!("{word} {count}")),
-        _ => format!("{} {count}", paint.sub_state(word)),
-    });
-    said.join("   ")
+fn counted(model: &Model, paint: Paint) -> Line<'static> {
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let mut spans = Vec::new();
+    for (label, count) in model.counts() {
+        if !spans.is_empty() {
+            spans.push(Span::raw("  "));
+        }
+        let state = sub_state(label, paint);
+        if count == 0 && paint.is_on() {
+            spans.push(Span::styled(state.content, dim));
+            spans.push(Span::styled(" 0", dim));
+        } else {
+            spans.push(state);
+            spans.push(Span::raw(format!(" {count}")));
+        }
+    }
+    Line::from(spans)
 }
 
-fn providers(model: &Model, paint: Paint) -> String {
-    let said = model.providers.iter().map(|provider| {
+fn served(model: &Model, paint: Paint) -> String {
+    let shown = model.providers.iter().map(|provider| {
         let full = provider.name.raw();
         let id = visible(full.trim_start_matches("providers/"));
         let silent = model.unreachable.iter().any(|name| name == full);
@@ -143,52 +159,64 @@ fn providers(model: &Model, paint: Paint) -> String {
         let detail = detail.map(|detail| format!(": {detail}"));
         paint.bold(&format!("{id} {status}{}", detail.unwrap_or_default()))
     });
-    said.collect::<Vec<_>>().join("   ")
+    shown.collect::<Vec<_>>().join("   ")
 }
 
-fn list(model: &Model, size: Size, paint: Paint, now: Timestamp) -> Vec<String> {
+fn table(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Timestamp) {
     let listed = model.listed();
     let mark = model.mark(&listed);
-    let page = size.page();
-    // The selection is always visible, and the page scrolls as little as possible.
+    // Only the rows that can be seen are made; the selection is always one of them.
+    let page = usize::from(area.height.saturating_sub(1)).max(1);
     let first = mark.saturating_sub(page - 1);
-    let seen: Vec<_> = listed.iter().enumerate().skip(first).take(page).collect();
-    let names = seen.iter().map(|(_, it)| short_name(&it.name).width());
-    let name = names.max().unwrap_or(0).clamp(4, WIDEST_NAME);
-    let rest = size.columns.saturating_sub(2 + name + 2 + WORD + 2 + 7 + 2);
-    let heading = format!(
-        "  {}  {:<WORD$}  {:>7}  NOW",
-        fit("NAME", name),
-        "STATE",
-        "AGE"
-    );
-    let mut lines = vec![paint.dim(&cut(&heading, size.columns))];
-    for (index, execution) in seen {
-        let pointer = if index == mark { "> " } else { "  " };
-        let short = fit(&short_name(&execution.name), name);
-        let short = if index == mark {
-            paint.bold(&short)
-        } else {
-            short
-        };
-        let state = paint.sub_state(execution.sub_state);
-        let pad = " ".repeat(WORD.saturating_sub(execution.sub_state.len()));
-        let age = age(execution, now);
-        let line = format!("{pointer}{short}  {state}{pad}  {age:>7}  ");
-        let told = cut(&said(execution, now), rest);
-        lines.push(
-            cut(&format!("{line}{told}"), size.columns)
-                .trim_end()
-                .to_owned(),
-        );
+    let seen: Vec<_> = listed.iter().skip(first).take(page).collect();
+    let names: Vec<_> = seen.iter().map(|it| short_name(&it.name)).collect();
+    let widest = WIDEST_NAME.min(usize::from(area.width) / 3).max(4);
+    let name = names.iter().map(|name| Span::raw(name).width());
+    let name = name.max().unwrap_or(0).clamp(4, widest);
+    let widths = [
+        Constraint::Length(u16::try_from(name).unwrap_or(u16::MAX)),
+        Constraint::Length(STATE),
+        Constraint::Length(AGE),
+        Constraint::Fill(1),
+    ];
+    let around = 2 + name + usize::from(STATE + AGE) + 3 * 2;
+    let rest = usize::from(area.width).saturating_sub(around);
+    let rows = seen.iter().zip(&names).map(|(execution, full)| {
+        Row::new([
+            Line::raw(cut(full, name)),
+            Line::from(sub_state(execution.sub_state, paint)),
+            Line::raw(age(execution, now)).right_aligned(),
+            Line::raw(cut(&happening(execution, now), rest)),
+        ])
+    });
+    let (dim, bold) = if paint.is_on() {
+        (Modifier::DIM, Modifier::BOLD)
+    } else {
+        (Modifier::empty(), Modifier::empty())
+    };
+    let headings = [
+        Line::raw("NAME"),
+        Line::raw("STATE"),
+        Line::raw("AGE").right_aligned(),
+        Line::raw("NOW"),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(headings).style(Style::new().add_modifier(dim)))
+        .column_spacing(2)
+        .highlight_symbol("> ")
+        .row_highlight_style(Style::new().add_modifier(bold));
+    let mut state = TableState::new();
+    if seen.is_empty() {
+        if model.complete {
+            frame.render_widget(Paragraph::new("\n  no executions"), area);
+        }
+    } else {
+        state.select(Some(mark - first));
     }
-    if listed.is_empty() && model.complete {
-        lines.push("  no executions".to_owned());
-    }
-    lines
+    frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn said(execution: &Execution, now: Timestamp) -> String {
+fn happening(execution: &Execution, now: Timestamp) -> String {
     let mut parts: Vec<String> = execution.reason.iter().map(ToString::to_string).collect();
     parts.push(doing(execution, Clock::Live(now)));
     parts.retain(|part| !part.is_empty());
@@ -201,21 +229,30 @@ fn age(execution: &Execution, now: Timestamp) -> String {
 }
 
 /// One execution: what `get` shows, with a tree for the steps.
-fn alone(outline: &Outline, paint: Paint, now: Timestamp) -> Vec<String> {
+fn alone(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    model: &Model,
+    outline: &Outline,
+    paint: Paint,
+    now: Timestamp,
+) {
     let without_steps = Execution {
         steps: Vec::new(),
         ..outline.execution.clone()
     };
     let text = details(&without_steps, paint, now);
-    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-    lines.push(String::new());
-    lines.extend(tree(outline, paint, now));
-    lines
+    let mut lines: Vec<_> = text.lines().map(styled).collect();
+    lines.push(Line::default());
+    lines.extend(tree(outline, paint, now).iter().map(|line| styled(line)));
+    let last = lines.len().saturating_sub(usize::from(area.height));
+    let first = u16::try_from(model.scroll.min(last)).unwrap_or(u16::MAX);
+    frame.render_widget(Paragraph::new(Text::from(lines)).scroll((first, 0)), area);
 }
 
 fn bottom(model: &Model) -> String {
     match (&model.typed, model.problem.is_empty()) {
-        (Some(typed), true) => format!("filter (a sub-state will do): {}_", visible(typed)),
+        (Some(typed), true) => format!("filter (or one of the six states): {}_", visible(typed)),
         (Some(typed), false) => {
             format!("filter: {}_   {}", visible(typed), visible(&model.problem))
         }
@@ -228,17 +265,28 @@ fn bottom(model: &Model) -> String {
     }
 }
 
+/// The keys, in the middle of the screen.
+fn help(frame: &mut Frame<'_>) {
+    let text = Text::raw(HELP);
+    let (width, height) = (text.width(), text.height());
+    let wide = Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX));
+    let high = Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX));
+    let area = frame.area().centered(wide, high);
+    frame.render_widget(Clear, area);
+    let reversed = Style::new().add_modifier(Modifier::REVERSED);
+    frame.render_widget(Paragraph::new(text).style(reversed), area);
+}
+
 #[cfg(test)]
 mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
+    use ratatui::style::Color;
     use stateway_client::{Change, v1};
 
     use super::*;
-    use crate::outline::Known;
-
-    const SIZE: Size = Size {
-        rows: 12,
-        columns: 70,
-    };
+    use crate::outline::ChildExecutions;
 
     fn wire(id: &str, sub_state: v1::SubState) -> v1::Execution {
         v1::Execution {
@@ -258,95 +306,118 @@ mod tests {
                     .into(),
             ..v1::ExecutionError::default()
         }));
-        model.change(&Change::Added(wire("fine", v1::SubState::Running)));
+        let mut fine = wire("fine", v1::SubState::Running);
+        fine.current_steps = vec!["pay".into()];
+        model.change(&Change::Added(fine));
         model.change(&Change::Added(stuck));
         let unreachable = Vec::new();
         model.change(&Change::Bookmark { unreachable });
         model
     }
 
-    fn plain(model: &Model, size: Size) -> Vec<String> {
-        frame(model, None, size, Paint::new(false), Timestamp::UNIX_EPOCH)
+    fn terminal(
+        model: &Model,
+        one: Option<&Outline>,
+        (columns, rows): (u16, u16),
+        paint: Paint,
+    ) -> Terminal<TestBackend> {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+        terminal
+            .draw(|frame| render(frame, model, one, paint, Timestamp::UNIX_EPOCH))
+            .unwrap();
+        terminal
+    }
+
+    fn lines(model: &Model, one: Option<&Outline>, size: (u16, u16)) -> Vec<String> {
+        let terminal = terminal(model, one, size, Paint::new(false));
+        let width = usize::from(size.0);
+        let cells: Vec<_> = terminal.backend().buffer().content().iter().collect();
+        let rows = cells.chunks(width);
+        let text = rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+        text.map(|line| line.trim_end().to_owned()).collect()
     }
 
     #[test]
-    fn a_picture_fills_the_terminal_and_nothing_more() {
-        for size in [
-            SIZE,
-            Size {
-                rows: 3,
-                columns: 10,
-            },
-            Size {
-                rows: 1,
-                columns: 1,
-            },
-        ] {
+    fn the_executions_that_matter_are_first_in_80_columns() {
+        let drawn = lines(&model(), None, (80, 12));
+        assert_eq!(
+            drawn[1],
+            "● running 1  ◌ waiting 0  ↻ backing-off 0  ! error 1  ✓ succeeded 0  ✗ failed 0"
+        );
+        assert_eq!(drawn[3], "  NAME        STATE                 AGE  NOW");
+        assert_eq!(
+            drawn[4],
+            "> shop/stuck  ! error                    ESCALATED  a very long story that nobo…"
+        );
+        assert_eq!(drawn[5], "  shop/fine   ● running                  at pay");
+        assert!(!drawn.concat().contains('\u{1b}'));
+        assert_eq!(drawn[11], KEYS);
+    }
+
+    #[test]
+    fn every_size_of_terminal_can_be_drawn() {
+        for size in [(80, 24), (30, 10), (10, 3), (1, 1)] {
             for paint in [Paint::new(false), Paint::new(true)] {
-                let drawn = frame(&model(), None, size, paint, Timestamp::UNIX_EPOCH);
-                assert_eq!(drawn.len(), size.rows.max(1), "{drawn:?}");
-                for line in drawn {
-                    let bare = bare(&line);
-                    assert!(bare.width() <= size.columns, "{bare:?} in {size:?}");
-                }
+                terminal(&model(), None, size, paint);
             }
         }
     }
 
-    /// The text without its colours.
-    fn bare(line: &str) -> String {
-        let mut parts = line.split('\u{1b}');
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| {
-            text + part.split_once('m').map_or("", |(_, rest)| rest)
-        })
+    #[test]
+    fn a_state_has_a_colour_beside_its_symbol() {
+        let terminal = terminal(&model(), None, (80, 12), Paint::new(true));
+        let cell = &terminal.backend().buffer()[(14, 4)];
+        assert_eq!((cell.symbol(), cell.fg), ("!", Color::Magenta));
     }
 
     #[test]
-    fn what_matters_is_on_top_and_cannot_act_on_the_terminal() {
-        let drawn = plain(&model(), SIZE);
-        assert_eq!(
-            drawn[1],
-            "running 1   waiting 0   backing-off 0   error 1   succeeded 0   faile…"
-        );
-        assert!(drawn[4].starts_with("> shop/stuck  error                 ESCALATED  a very"));
-        assert!(drawn[4].ends_with('…'), "{:?}", drawn[4]);
-        assert_eq!(drawn[5].trim_end(), "  shop/fine   running");
-        assert!(!drawn.concat().contains('\u{1b}'));
-        assert!(drawn[11].starts_with("q quit"));
-    }
-
-    #[test]
-    fn the_mark_is_seen_wherever_it_is() {
+    fn the_selection_is_always_visible() {
         let mut model = Model::default();
         for id in 0..50 {
             let wire = wire(&format!("e{id:02}"), v1::SubState::Running);
             model.change(&Change::Added(wire));
         }
         for _ in 0..30 {
-            model.key(super::super::Key::Down, SIZE.page());
+            model.key(KeyEvent::from(KeyCode::Down), page(12));
         }
-        let drawn = plain(&model, SIZE);
+        let drawn = lines(&model, None, (80, 12));
         let marked: Vec<_> = drawn.iter().filter(|it| it.starts_with("> ")).collect();
         assert_eq!(marked.len(), 1);
         assert!(marked[0].starts_with("> shop/e30"), "{marked:?}");
     }
 
     #[test]
-    fn one_alone_has_its_steps_as_a_tree() {
+    fn one_execution_alone_has_its_steps_as_a_tree() {
         let mut wire = wire("a", v1::SubState::Running);
         wire.steps.push(v1::Step {
             name: "pay".into(),
             sub_state: v1::SubState::Running.into(),
             ..v1::Step::default()
         });
-        let outline = Outline::of(Execution::from(&wire), &Known::default());
+        let outline = Outline::of(Execution::from(&wire), &ChildExecutions::default());
         let mut model = model();
-        model.key(super::super::Key::Enter, 1);
-        let paint = Paint::new(false);
-        let drawn = frame(&model, Some(&outline), SIZE, paint, Timestamp::UNIX_EPOCH);
+        model.key(KeyEvent::from(KeyCode::Enter), 1);
+        let drawn = lines(&model, Some(&outline), (70, 12));
         let steps: Vec<_> = drawn.iter().filter(|it| it.contains("└─ pay")).collect();
         assert_eq!(steps, ["└─ pay  running"]);
-        assert!(drawn[11].starts_with("esc back"));
+        assert_eq!(drawn[11], KEYS_OF_ONE);
+    }
+
+    #[test]
+    fn a_question_mark_shows_and_hides_the_keys() {
+        let mut model = model();
+        let question = KeyEvent::from(KeyCode::Char('?'));
+        model.key(question, 1);
+        assert!(
+            lines(&model, None, (80, 12))
+                .concat()
+                .contains("open the execution")
+        );
+        model.key(question, 1);
+        assert!(
+            !lines(&model, None, (80, 12))
+                .concat()
+                .contains("open the execution")
+        );
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use stateway_client::{Change, SUB_STATES, is_finished, v1, word_of};
 use stateway_provider_api::filter::Filter;
 
-use super::{Key, Sort};
+use super::Sort;
+use crate::screen::interrupts;
 use crate::view::{Execution, Provider};
 
 /// The maximum number of finished executions that are listed; older ones are only counted.
@@ -40,6 +42,8 @@ pub struct Model {
     pub problem: String,
     /// Whether the display is paused.
     pub paused: bool,
+    /// Whether the keys are explained.
+    pub help: bool,
     /// The selected execution. By name, so that the selection stays when the list changes.
     selected: Option<String>,
     /// The execution that is shown alone.
@@ -154,30 +158,34 @@ impl Model {
     }
 
     /// Applies a key; `page` is the number of visible rows.
-    pub fn key(&mut self, key: Key, page: usize) -> Effect {
-        if key == Key::Interrupt {
+    pub fn key(&mut self, key: KeyEvent, page: usize) -> Effect {
+        if interrupts(key) {
             return Effect::Quit;
         }
         if let Some(typed) = self.typed.take() {
             return self.typing(typed, key);
         }
         self.problem.clear();
-        match key {
-            Key::Char('q') if self.opened.is_none() => return Effect::Quit,
-            Key::Char('q') | Key::Escape => self.opened = None,
-            Key::Char('f' | '/') if self.opened.is_none() => {
-                self.typed = Some(self.filter.clone());
+        let explained = std::mem::take(&mut self.help);
+        match key.code {
+            KeyCode::Char('?') => self.help = !explained,
+            // The first key closes the explanation of the keys.
+            KeyCode::Char('q') | KeyCode::Esc if explained => {}
+            KeyCode::Char('q') if self.opened.is_none() => return Effect::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => self.opened = None,
+            KeyCode::Char('f' | '/') if self.opened.is_none() => {
+                self.typed = Some(String::new());
             }
-            Key::Char('s') => self.sort = self.sort.next(),
-            Key::Char('p' | ' ') => self.paused = !self.paused,
-            Key::Up | Key::Char('k') => self.step(false, 1),
-            Key::Down | Key::Char('j') => self.step(true, 1),
-            Key::PageUp => self.step(false, page),
-            Key::PageDown => self.step(true, page),
-            Key::Home | Key::Char('g') => self.step(false, usize::MAX),
-            Key::End | Key::Char('G') => self.step(true, usize::MAX),
-            Key::Enter => self.open(),
-            Key::Backspace | Key::Clear | Key::Interrupt | Key::Char(_) => {}
+            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Up | KeyCode::Char('k') => self.step(false, 1),
+            KeyCode::Down | KeyCode::Char('j') => self.step(true, 1),
+            KeyCode::PageUp => self.step(false, page),
+            KeyCode::PageDown => self.step(true, page),
+            KeyCode::Home | KeyCode::Char('g') => self.step(false, usize::MAX),
+            KeyCode::End | KeyCode::Char('G') => self.step(true, usize::MAX),
+            KeyCode::Enter => self.open(),
+            _ => {}
         }
         Effect::None
     }
@@ -217,20 +225,21 @@ impl Model {
         self.scroll = 0;
     }
 
-    fn typing(&mut self, mut typed: String, key: Key) -> Effect {
+    fn typing(&mut self, mut typed: String, key: KeyEvent) -> Effect {
         self.problem.clear();
-        match key {
-            Key::Escape => return Effect::None,
-            Key::Enter => match checked(&typed) {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Esc => return Effect::None,
+            KeyCode::Enter => match checked(&typed) {
                 Ok(filter) => {
                     self.filter = filter;
                     return Effect::Refilter;
                 }
                 Err(problem) => self.problem = problem,
             },
-            Key::Backspace => drop(typed.pop()),
-            Key::Clear => typed.clear(),
-            Key::Char(symbol) if typed.len() < LONGEST_FILTER => typed.push(symbol),
+            KeyCode::Backspace => drop(typed.pop()),
+            KeyCode::Char('u') if control => typed.clear(),
+            KeyCode::Char(symbol) if !control && typed.len() < LONGEST_FILTER => typed.push(symbol),
             _ => {}
         }
         self.typed = Some(typed);
@@ -284,12 +293,12 @@ mod tests {
 
     fn press(model: &mut Model, text: &str) {
         for symbol in text.chars() {
-            model.key(Key::Char(symbol), 10);
+            model.key(KeyEvent::from(KeyCode::Char(symbol)), 10);
         }
     }
 
     #[test]
-    fn old_ends_are_counted_and_not_kept() {
+    fn old_finished_executions_are_only_counted() {
         let many = MOST_ENDED + 20;
         let mut model = with((0..many).map(|id| wire(id, v1::SubState::Succeeded)));
         assert_eq!(model.listed().len(), MOST_ENDED);
@@ -300,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_changes_is_one() {
+    fn an_execution_that_changes_is_counted_once() {
         let mut model = with([wire(1, v1::SubState::Running)]);
         model.change(&Change::Modified(wire(1, v1::SubState::Failed)));
         let counts: Vec<_> = model.counts().into_iter().filter(|it| it.1 > 0).collect();
@@ -310,16 +319,16 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_stays_on_what_it_is_on() {
+    fn the_selection_stays_on_its_execution() {
         let mut model = with((1..5).map(|id| wire(id, v1::SubState::Running)));
         press(&mut model, "jj");
         assert_eq!(model.mark(&model.listed()), 2);
         model.change(&Change::Added(wire(0, v1::SubState::Running)));
         assert_eq!(model.mark(&model.listed()), 3);
-        model.key(Key::End, 10);
+        model.key(KeyEvent::from(KeyCode::End), 10);
         press(&mut model, "j");
         assert_eq!(model.mark(&model.listed()), 4);
-        model.key(Key::PageUp, 2);
+        model.key(KeyEvent::from(KeyCode::PageUp), 2);
         assert_eq!(model.mark(&model.listed()), 2);
         model.change(&Change::Removed(wire(2, v1::SubState::Running)));
         assert_eq!(model.mark(&model.listed()), 0);
@@ -329,25 +338,34 @@ mod tests {
     fn a_filter_is_typed_checked_and_applied() {
         let mut model = with([]);
         press(&mut model, "fq=");
-        assert_eq!(model.key(Key::Enter, 10), Effect::None);
+        assert_eq!(model.key(KeyEvent::from(KeyCode::Enter), 10), Effect::None);
         assert!(!model.problem.is_empty());
-        model.key(Key::Clear, 10);
+        model.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL), 10);
         press(&mut model, "errorx");
-        model.key(Key::Backspace, 10);
-        assert_eq!(model.key(Key::Enter, 10), Effect::Refilter);
+        model.key(KeyEvent::from(KeyCode::Backspace), 10);
+        assert_eq!(
+            model.key(KeyEvent::from(KeyCode::Enter), 10),
+            Effect::Refilter
+        );
         assert_eq!(model.filter, "sub_state = \"error\"");
         press(&mut model, "fx");
-        assert_eq!(model.key(Key::Escape, 10), Effect::None);
+        assert_eq!(model.key(KeyEvent::from(KeyCode::Esc), 10), Effect::None);
         assert_eq!(model.filter, "sub_state = \"error\"");
     }
 
     #[test]
-    fn enter_opens_and_q_closes_before_it_ends() {
+    fn enter_opens_and_q_closes_before_it_quits() {
         let mut model = with([wire(7, v1::SubState::Running)]);
-        model.key(Key::Enter, 10);
+        model.key(KeyEvent::from(KeyCode::Enter), 10);
         assert_eq!(model.opened.as_deref(), Some("providers/p/executions/0007"));
-        assert_eq!(model.key(Key::Char('q'), 10), Effect::None);
+        assert_eq!(
+            model.key(KeyEvent::from(KeyCode::Char('q')), 10),
+            Effect::None
+        );
         assert_eq!(model.opened, None);
-        assert_eq!(model.key(Key::Char('q'), 10), Effect::Quit);
+        assert_eq!(
+            model.key(KeyEvent::from(KeyCode::Char('q')), 10),
+            Effect::Quit
+        );
     }
 }

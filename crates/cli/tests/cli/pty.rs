@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -13,13 +14,27 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
+/// The size of the terminal at the beginning: rows, columns.
+const SIZE: (u16, u16) = (40, 160);
+
+/// Everything that the process has written.
+struct Written {
+    bytes: Vec<u8>,
+    /// What a person sees of it.
+    picture: vt100::Parser,
+}
+
 /// A process on a terminal of its own; it ends with the test.
 pub(crate) struct Seen {
     child: Child,
-    screen: Arc<Mutex<Vec<u8>>>,
+    written: Arc<Mutex<Written>>,
     reader: Option<JoinHandle<()>>,
     /// The person's side of it.
     person: File,
+}
+
+fn some(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).unwrap()
 }
 
 fn size(rows: u16, columns: u16) -> Winsize {
@@ -50,7 +65,7 @@ impl Seen {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        tcsetwinsize(&master, size(40, 160)).unwrap();
+        tcsetwinsize(&master, size(SIZE.0, SIZE.1)).unwrap();
         let path = ptsname(&master, Vec::new()).unwrap();
         let terminal = OpenOptions::new()
             .read(true)
@@ -78,19 +93,24 @@ impl Seen {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let person = File::from(master.try_clone().unwrap());
-        let screen = Arc::<Mutex<Vec<u8>>>::default();
-        let sink = Arc::clone(&screen);
+        let written = Arc::new(Mutex::new(Written {
+            bytes: Vec::new(),
+            picture: vt100::Parser::new(some(SIZE.0), some(SIZE.1), 0),
+        }));
+        let sink = Arc::clone(&written);
         let reader = std::thread::spawn(move || {
             let mut master = File::from(master);
             let mut buffer = [0; 4096];
             // Reading ends with an error when the last writer has gone.
             while let Ok(length @ 1..) = master.read(&mut buffer) {
-                sink.lock().unwrap().extend_from_slice(&buffer[..length]);
+                let mut sink = sink.lock().unwrap();
+                sink.bytes.extend_from_slice(&buffer[..length]);
+                sink.picture.process(&buffer[..length]);
             }
         });
         Self {
             child,
-            screen,
+            written,
             reader: Some(reader),
             person,
         }
@@ -102,6 +122,8 @@ impl Seen {
     }
 
     pub(crate) fn resize(&self, rows: u16, columns: u16) {
+        let mut written = self.written.lock().unwrap();
+        written.picture.set_size(some(rows), some(columns));
         tcsetwinsize(&self.person, size(rows, columns)).unwrap();
     }
 
@@ -116,13 +138,27 @@ impl Seen {
         kill_process(id, signal).unwrap();
     }
 
-    /// Forgets what was on the screen so far.
-    pub(crate) fn clear(&self) {
-        self.screen.lock().unwrap().clear();
+    /// All bytes so far, as text.
+    pub(crate) fn bytes(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().unwrap().bytes).into_owned()
     }
 
+    /// What a person sees now.
     pub(crate) fn screen(&self) -> String {
-        String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
+        self.written.lock().unwrap().picture.screen().contents()
+    }
+
+    /// Whether the whole terminal is taken, and the shell's screen is hidden.
+    pub(crate) fn is_full_screen(&self) -> bool {
+        let written = self.written.lock().unwrap();
+        written.picture.screen().alternate_screen()
+    }
+
+    /// Whether the cursor and the screen of the shell are back.
+    pub(crate) fn is_restored(&self) -> bool {
+        let written = self.written.lock().unwrap();
+        let screen = written.picture.screen();
+        !screen.alternate_screen() && !screen.hide_cursor() && self.is_as_it_was()
     }
 
     /// Waits for the end, until all of it is on the screen; the exit code.
@@ -142,11 +178,17 @@ impl Seen {
 
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) {
+        self.sees(text, |screen| screen.contains(text));
+    }
+
+    /// Waits until a person sees what is wanted.
+    #[track_caller]
+    pub(crate) fn sees(&self, what: &str, wanted: impl Fn(&str) -> bool) {
         let begin = Instant::now();
-        while !self.screen().contains(text) {
+        while !wanted(&self.screen()) {
             assert!(
-                begin.elapsed() < Duration::from_secs(15),
-                "no `{text}` in {:?}",
+                begin.elapsed() < PATIENCE,
+                "no {what} on\n{}",
                 self.screen()
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -157,22 +199,19 @@ impl Seen {
     #[track_caller]
     pub(crate) fn counts_down(&self, figures: usize) {
         let begin = Instant::now();
-        loop {
+        let mut seen: Vec<u32> = Vec::new();
+        while seen.len() < figures {
             let screen = self.screen();
-            let mut seen: Vec<u32> = screen
-                .split("next attempt in ")
-                .skip(1)
-                .filter_map(|rest| rest.split_whitespace().next()?.parse().ok())
-                .collect();
+            let figure = screen.split("next attempt in ").nth(1);
+            let figure =
+                figure.and_then(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
+            seen.extend(figure);
             seen.dedup();
             assert!(
                 seen.is_sorted_by(|before, after| before > after),
                 "{seen:?}"
             );
-            if seen.len() >= figures {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(15), "only {seen:?}");
+            assert!(begin.elapsed() < PATIENCE, "only {seen:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

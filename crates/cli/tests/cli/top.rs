@@ -6,14 +6,11 @@ use crate::binary::{Gateway, run, silent};
 use crate::pty::Seen;
 use crate::scripts::{BACKING_OFF, GOOD, WAITING};
 
-/// What gives the terminal back: the cursor, and the screen that was there before.
-const BACK: &str = "\u{1b}[?25h\u{1b}[?1049l";
-
-/// A gateway where one backs off, one waits and one has succeeded.
+/// A gateway where one execution backs off, one waits and one has succeeded.
 fn gateway() -> Gateway {
     let gateway = Gateway::new();
     gateway.start("slow", &BACKING_OFF.replace("1h", "55s"));
-    gateway.start("held", WAITING);
+    gateway.start("gate", WAITING);
     gateway.start("done", GOOD);
     gateway.run(&["wait", "memory/done"]).exits(0);
     gateway
@@ -27,22 +24,21 @@ fn begin(gateway: &Gateway) -> Seen {
 }
 
 #[test]
-fn what_matters_is_seen_live_and_q_gives_the_terminal_back() {
+fn the_executions_are_live_and_q_restores_the_terminal() {
     let gateway = gateway();
     let mut top = begin(&gateway);
-    top.shows("\u{1b}[?1049h");
-    top.shows("running 0   waiting 1   backing-off 1   error 0   succeeded 1   failed 0");
+    top.shows("running 0  ◌ waiting 1  ↻ backing-off 1  ! error 0  ✓ succeeded 1  ✗ failed 0");
+    assert!(top.is_full_screen() && !top.is_restored());
     top.shows("memory serving");
-    top.shows("> memory/slow  backing-off");
-    top.shows("  memory/held  waiting");
+    top.shows("> memory/slow  ↻ backing-off");
+    top.shows("at charge: attempt 1 of 5 failed");
+    top.shows("  memory/gate  ◌ waiting");
     top.counts_down(3);
-    assert!(!top.is_as_it_was());
-    gateway.run(&["signal", "memory/held", "go"]).exits(0);
-    top.shows("waiting 0   backing-off 1   error 0   succeeded 2");
+    gateway.run(&["signal", "memory/gate", "go"]).exits(0);
+    top.shows("waiting 0  ↻ backing-off 1  ! error 0  ✓ succeeded 2");
     top.press("q");
     assert_eq!(top.code(), Some(0));
-    assert!(top.screen().ends_with(BACK), "{:?}", top.screen());
-    assert!(top.is_as_it_was());
+    assert!(top.is_restored());
 }
 
 #[test]
@@ -51,14 +47,15 @@ fn keys_move_open_filter_sort_and_pause() {
     let mut top = begin(&gateway);
     top.shows("> memory/slow");
     top.press("j");
-    top.shows("> memory/held");
+    top.shows("> memory/gate");
     top.press("\u{1b}[A");
     top.shows("> memory/slow");
-    top.press("\r");
+    top.press("?");
+    top.shows("open the execution");
+    top.press("?\r");
     top.shows("providers/memory/executions/slow");
     top.shows("└─ ");
     top.shows("esc back");
-    top.clear();
     top.press("\u{1b}");
     top.shows("> memory/slow");
     top.press("fsub_state =");
@@ -66,43 +63,43 @@ fn keys_move_open_filter_sort_and_pause() {
     top.shows("column");
     top.press("\u{15}waiting\r");
     top.shows("filter: sub_state = \"waiting\"");
-    top.shows("waiting 1   backing-off 0");
+    top.shows("waiting 1  ↻ backing-off 0");
     top.press("s");
     top.shows("sorted by newest");
     top.press("p");
     top.shows("PAUSED");
-    top.clear();
-    gateway.run(&["signal", "memory/held", "go"]).exits(0);
-    std::thread::sleep(std::time::Duration::from_millis(600));
-    assert!(!top.screen().contains("waiting 0"), "{:?}", top.screen());
+    gateway.run(&["signal", "memory/gate", "go"]).exits(0);
+    gateway.run(&["wait", "memory/gate"]).exits(0);
+    // A key is drawn after the change, which is not.
+    top.press("s");
+    top.shows("sorted by name");
+    assert!(top.screen().contains("waiting 1"), "{}", top.screen());
     top.press("p");
-    top.shows("waiting 0   backing-off 0");
+    top.shows("waiting 0  ↻ backing-off 0");
     top.press("q");
     assert_eq!(top.code(), Some(0));
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back_and_a_new_size_is_used() {
+fn a_signal_restores_the_terminal_and_a_new_size_is_used() {
     let gateway = gateway();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut top = begin(&gateway);
         top.shows("> memory/slow");
-        top.clear();
-        top.resize(10, 30);
-        top.shows("\u{1b}[10;1Hq quit");
-        let wide = top.screen();
-        let last = wide.rsplit("\u{1b}[2J").next().unwrap().to_owned();
-        let widest = last.split("\u{1b}[").map(|it| it.chars().count()).max();
-        assert!(widest.unwrap() <= 30 + "10;1H".len(), "{last:?}");
+        top.resize(10, 80);
+        // The keys are on the last of ten lines.
+        top.sees("keys on line 10", |screen| {
+            let last = screen.lines().nth(9);
+            last.is_some_and(|line| line.starts_with("q quit"))
+        });
         top.signal(signal);
         assert_eq!(top.code(), Some(0));
-        assert!(top.screen().ends_with(BACK), "{:?}", top.screen());
-        assert!(top.is_as_it_was());
+        assert!(top.is_restored());
     }
 }
 
 #[test]
-fn a_gateway_that_goes_away_is_told() {
+fn a_gateway_that_stops_is_reported() {
     let gateway = gateway();
     let top = begin(&gateway);
     top.shows("> memory/slow");
@@ -111,7 +108,7 @@ fn a_gateway_that_goes_away_is_told() {
 }
 
 #[test]
-fn in_a_pipe_it_is_shown_once() {
+fn in_a_pipe_the_executions_are_printed_once() {
     let gateway = gateway();
     let plain = gateway.run(&["top"]).exits(0).out;
     let lines: Vec<_> = plain.lines().collect();
@@ -124,7 +121,7 @@ fn in_a_pipe_it_is_shown_once() {
         .iter()
         .map(|it| it.split_whitespace().next())
         .collect();
-    let order = ["memory/slow", "memory/held", "memory/done"];
+    let order = ["memory/slow", "memory/gate", "memory/done"];
     assert_eq!(rows, order.map(Some));
     assert!(!plain.contains('\u{1b}'), "{plain:?}");
 
@@ -134,7 +131,7 @@ fn in_a_pipe_it_is_shown_once() {
     assert_eq!(json["counts"]["running"], 0);
     assert_eq!(
         json["executions"][0]["name"],
-        "providers/memory/executions/held"
+        "providers/memory/executions/gate"
     );
     assert_eq!(json["providers"][0]["health"]["status"], "SERVING");
     gateway.run(&["top", "--filter", "nonsense"]).exits(2);
@@ -142,28 +139,36 @@ fn in_a_pipe_it_is_shown_once() {
 
 #[test]
 fn without_a_gateway_the_terminal_is_not_taken() {
+    let (_listener, silent) = silent();
+    for server in ["http://127.0.0.1:1", &silent] {
+        let nowhere = tempfile::tempdir().unwrap();
+        let mut command = crate::binary::command(nowhere.path());
+        let arguments = ["top", "--server", server, "--timeout", "1s"];
+        let mut top = Seen::begin_with_messages(command.args(arguments));
+        assert_eq!(top.code(), Some(6));
+        assert!(!top.bytes().contains("\u{1b}[?1049h"), "{:?}", top.bytes());
+        assert!(top.screen().contains("error: "), "{}", top.screen());
+        assert!(top.is_as_it_was());
+    }
     run(&["top", "--server", "http://127.0.0.1:1"]).exits(6);
-    let (_listener, url) = silent();
-    let answer = run(&["top", "--server", &url, "--timeout", "1s"]);
-    assert_eq!(answer.exits(6).out, "");
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_before_it_speaks() {
+fn a_panic_restores_the_terminal_before_its_message() {
     let mut this = std::process::Command::new(std::env::current_exe().unwrap());
     let child = ["--exact", "top::panics", "--ignored", "--nocapture"];
-    let mut panics = Seen::begin_with_keys(this.args(child));
+    let mut panics = Seen::begin_with_messages(this.args(child));
     assert_ne!(panics.code(), Some(0));
-    let screen = panics.screen();
-    let (taken, after) = screen.split_once("\u{1b}[?1049h").unwrap();
-    assert!(!taken.contains(BACK), "{screen:?}");
-    assert_eq!(after.matches(BACK).count(), 1, "{screen:?}");
-    assert!(panics.is_as_it_was());
+    let bytes = panics.bytes();
+    assert_eq!(bytes.matches("\u{1b}[?1049h").count(), 1, "{bytes:?}");
+    let (_, after) = bytes.split_once("\u{1b}[?1049l").unwrap();
+    assert!(after.contains("on purpose"), "{bytes:?}");
+    assert!(panics.is_restored());
 }
 
 #[test]
 #[ignore = "the process of the test before this one"]
 fn panics() {
-    let _taken = stateway_cli::top::Terminal::take().unwrap();
+    let _taken = stateway_cli::screen::FullScreen::take().unwrap();
     panic!("on purpose");
 }

@@ -2,15 +2,18 @@
 
 use std::io::IsTerminal as _;
 
-use console::{Key, Term};
+use ratatui::crossterm::event::KeyCode;
+use ratatui::text::Text;
+use ratatui::widgets::Paragraph;
 use serde::Serialize;
 
 use super::source::Step;
 use crate::arguments::Output;
+use crate::command::serve::Stop;
 use crate::context::{Context, print, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::screen::{self, Table, stamp};
+use crate::screen::{self, FullScreen, Table, interrupts, pressed, stamp, styled};
 use crate::view;
 
 const KEYS: &str = "→ next   ← back   PgDn/PgUp ten   Home/End   q quit";
@@ -24,7 +27,7 @@ struct Stepped {
     execution: view::Execution,
 }
 
-pub(super) fn run(context: &Context, steps: &[Step]) -> Outcome {
+pub(super) async fn run(context: &Context, steps: &[Step]) -> Outcome {
     if context.output == Output::Json {
         for (event, execution) in steps {
             let line = Stepped {
@@ -34,7 +37,7 @@ pub(super) fn run(context: &Context, steps: &[Step]) -> Outcome {
             print(&to_json_line(&line)?)?;
         }
     } else if context.terminal && std::io::stdin().is_terminal() {
-        walk(context, steps)?;
+        walk(context, steps).await?;
     } else {
         print(&listing(context, steps))?;
     }
@@ -66,30 +69,45 @@ fn listing(context: &Context, steps: &[Step]) -> String {
     table.text()
 }
 
-fn walk(context: &Context, steps: &[Step]) -> Result<(), Failure> {
-    let term = Term::stdout();
+async fn walk(context: &Context, steps: &[Step]) -> Result<(), Failure> {
+    let mut stop = Stop::new()?;
+    let (mut screen, mut events) = FullScreen::take()?;
+    let last = steps.len().saturating_sub(1);
     let mut at = 0;
     loop {
-        term.clear_screen()?;
-        term.write_line(&page(context, steps, at))?;
-        let last = steps.len().saturating_sub(1);
-        at = match term.read_key()? {
-            Key::ArrowRight | Key::ArrowDown | Key::Enter | Key::Char(' ' | 'n' | 'j') => at + 1,
-            Key::ArrowLeft | Key::ArrowUp | Key::Backspace | Key::Char('p' | 'k') => {
+        let page = page(context, steps, at);
+        let text: Text<'_> = page.lines().map(styled).collect();
+        screen.draw(|frame| frame.render_widget(Paragraph::new(text), frame.area()))?;
+        let event = tokio::select! {
+            () = stop.next() => return Ok(()),
+            event = events.recv() => event,
+        };
+        let Some(event) = event else {
+            return Ok(());
+        };
+        let Some(key) = pressed(&event) else {
+            continue;
+        };
+        at = match key.code {
+            _ if interrupts(key) => return Ok(()),
+            KeyCode::Esc | KeyCode::Char('q') => return Ok(()),
+            KeyCode::Right | KeyCode::Down | KeyCode::Enter | KeyCode::Char(' ' | 'n' | 'j') => {
+                at + 1
+            }
+            KeyCode::Left | KeyCode::Up | KeyCode::Backspace | KeyCode::Char('p' | 'k') => {
                 at.saturating_sub(1)
             }
-            Key::PageDown => at + LEAP,
-            Key::PageUp => at.saturating_sub(LEAP),
-            Key::Home | Key::Char('g') => 0,
-            Key::End | Key::Char('G') => last,
-            Key::Escape | Key::CtrlC | Key::Char('q') => return Ok(()),
+            KeyCode::PageDown => at + LEAP,
+            KeyCode::PageUp => at.saturating_sub(LEAP),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
             _ => at,
         }
         .min(last);
     }
 }
 
-/// One event and the execution after it.
+/// One event and the execution after it. The keys are above the details, which may not fit.
 fn page(context: &Context, steps: &[Step], at: usize) -> String {
     let Some((event, execution)) = steps.get(at) else {
         return "there are no events".to_owned();
@@ -111,10 +129,10 @@ fn page(context: &Context, steps: &[Step], at: usize) -> String {
     );
     let what = format!("{}{step}: {}", event.native_type, event.summary);
     format!(
-        "{}\n{}\n\n{}\n\n{}",
+        "{}\n{}\n{}\n\n{}",
+        context.paint.dim(KEYS),
         context.paint.dim(&head),
         context.paint.bold(&what),
         screen::details(&execution, context.paint, then),
-        context.paint.dim(KEYS)
     )
 }

@@ -7,7 +7,7 @@ use stateway_client::{Client, Get, v1};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{DEEPEST, Known};
+use super::{ChildExecutions, DEEPEST};
 use crate::view::Execution;
 
 /// How often open children are read.
@@ -20,31 +20,35 @@ const MOST_CHILDREN: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads the child executions of an execution.
-pub struct Beside {
-    about: watch::Sender<Asked>,
-    told: watch::Receiver<Told>,
+pub struct ChildLoader {
+    wanted: watch::Sender<Wanted>,
+    loaded: watch::Receiver<Loaded>,
     task: JoinHandle<()>,
 }
 
 /// The drawn execution, and how often it was set.
-type Asked = (u64, Option<Execution>);
+type Wanted = (u64, Option<Execution>);
 
 /// The known children, and for which setting of the execution they were read.
-type Told = (u64, Known);
+type Loaded = (u64, ChildExecutions);
 
-impl Beside {
+impl ChildLoader {
     /// Reads from this gateway. Needs a runtime.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        let (about, asked) = watch::channel(Asked::default());
-        let (tell, told) = watch::channel(Told::default());
+        let (wanted, asked) = watch::channel(Wanted::default());
+        let (tell, loaded) = watch::channel(Loaded::default());
         let task = tokio::spawn(ask(client, asked, tell));
-        Self { about, told, task }
+        Self {
+            wanted,
+            loaded,
+            task,
+        }
     }
 
     /// Sets the drawn execution.
-    pub fn about(&self, execution: &Execution) {
-        self.about.send_modify(|(times, about)| {
+    pub fn load(&self, execution: &Execution) {
+        self.wanted.send_modify(|(times, about)| {
             *times += 1;
             *about = Some(execution.clone());
         });
@@ -52,35 +56,35 @@ impl Beside {
 
     /// The children that are known so far.
     #[must_use]
-    pub fn known(&self) -> Known {
-        self.told.borrow().1.clone()
+    pub fn loaded(&self) -> ChildExecutions {
+        self.loaded.borrow().1.clone()
     }
 
     /// The children after the answers about the execution that was set last, or after a
     /// timeout.
-    pub async fn settled(mut self) -> Known {
-        let last = self.about.borrow().0;
-        let answered = self.told.wait_for(|(times, _)| *times >= last);
+    pub async fn settled(mut self) -> ChildExecutions {
+        let last = self.wanted.borrow().0;
+        let answered = self.loaded.wait_for(|(times, _)| *times >= last);
         // Without an answer the tree shows the known data.
         let _ = tokio::time::timeout(PATIENCE, answered).await;
-        self.known()
+        self.loaded()
     }
 }
 
 /// Stops reading: the answers are not needed any more.
-impl Drop for Beside {
+impl Drop for ChildLoader {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sender<Told>) {
-    let mut known = Known::default();
+async fn ask(client: Client, mut asked: watch::Receiver<Wanted>, tell: watch::Sender<Loaded>) {
+    let mut known = ChildExecutions::default();
     loop {
         let (times, about) = asked.borrow_and_update().clone();
         if let Some(execution) = about {
-            let mut room = MOST_CHILDREN;
-            look(&client, &execution, &mut known, DEEPEST, &mut room).await;
+            let mut left = MOST_CHILDREN;
+            look(&client, &execution, &mut known, DEEPEST, &mut left).await;
             tell.send_replace((times, known.clone()));
         }
         // Children change even if the parent does not.
@@ -94,9 +98,9 @@ async fn ask(client: Client, mut asked: watch::Receiver<Asked>, tell: watch::Sen
 async fn look(
     client: &Client,
     execution: &Execution,
-    known: &mut Known,
+    known: &mut ChildExecutions,
     deep: usize,
-    room: &mut usize,
+    left: &mut usize,
 ) {
     if deep == 0 {
         return;
@@ -106,22 +110,22 @@ async fn look(
         .iter()
         .filter_map(|step| step.child.as_ref());
     for name in children.map(|child| child.raw().to_owned()) {
-        if *room == 0 {
+        if *left == 0 {
             return;
         }
-        *room -= 1;
-        let before = known.children.get(&name);
+        *left -= 1;
+        let before = known.by_name.get(&name);
         if before.is_none_or(|child| child.end_time.is_none()) {
             let get = Get::new(&name)
                 .view(v1::ExecutionView::Basic)
                 .timeout(PATIENCE);
             // The child does not exist yet, or was removed after it was shown.
             if let Ok(child) = client.get(get).await {
-                known.children.insert(name.clone(), Execution::from(&child));
+                known.by_name.insert(name.clone(), Execution::from(&child));
             }
         }
-        if let Some(child) = known.children.get(&name).cloned() {
-            Box::pin(look(client, &child, known, deep - 1, room)).await;
+        if let Some(child) = known.by_name.get(&name).cloned() {
+            Box::pin(look(client, &child, known, deep - 1, left)).await;
         }
     }
 }

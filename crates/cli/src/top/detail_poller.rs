@@ -6,7 +6,7 @@ use stateway_client::{Client, Get};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::outline::{Beside, Outline};
+use crate::outline::{ChildLoader, Outline};
 use crate::view::Execution;
 
 /// How often the execution is read.
@@ -16,15 +16,15 @@ const LOOK: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads one execution while it is shown alone.
-pub struct Closer {
+pub struct DetailPoller {
     /// The name of the execution.
     pub name: String,
     seen: watch::Receiver<Option<Execution>>,
-    beside: Beside,
+    children: ChildLoader,
     task: JoinHandle<()>,
 }
 
-impl Closer {
+impl DetailPoller {
     /// Starts to read this execution. Needs a runtime.
     #[must_use]
     pub fn new(client: &Client, name: &str) -> Self {
@@ -33,7 +33,7 @@ impl Closer {
         Self {
             name: name.to_owned(),
             seen,
-            beside: Beside::new(client.clone()),
+            children: ChildLoader::new(client.clone()),
             task,
         }
     }
@@ -45,14 +45,14 @@ impl Closer {
         let seen = self.seen.borrow_and_update().clone();
         let execution = seen.or_else(|| listed.cloned())?;
         if news {
-            self.beside.about(&execution);
+            self.children.load(&execution);
         }
-        Some(Outline::of(execution, &self.beside.known()))
+        Some(Outline::of(execution, &self.children.loaded()))
     }
 }
 
 /// Stops reading: the view was closed.
-impl Drop for Closer {
+impl Drop for DetailPoller {
     fn drop(&mut self) {
         self.task.abort();
     }
