@@ -9,7 +9,7 @@ use stateway_provider_api::{ErrorKind, NativeState, Observation, ObservedDefinit
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::support::{Puppet, TestGateway, Watching, clock, reason_of};
+use crate::support::{EVERYTHING, Puppet, TestGateway, Watching, clock, reason_of};
 
 const ONE: &str = "providers/p/executions/x";
 
@@ -58,6 +58,7 @@ async fn a_reader_resumes_from_its_cursor_without_losing_or_repeating() {
     while other.change().await.1 != "y" {}
     let request = WatchExecutionsRequest {
         parent: "providers/p".into(),
+        filter: EVERYTHING.into(),
         cursor,
         ..Default::default()
     };
@@ -87,6 +88,7 @@ async fn a_cursor_that_is_too_old_or_foreign_is_out_of_range() {
     }
     let resume = |parent: &str, cursor: &str| WatchExecutionsRequest {
         parent: parent.into(),
+        filter: EVERYTHING.into(),
         cursor: cursor.into(),
         ..Default::default()
     };

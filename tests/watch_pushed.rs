@@ -11,7 +11,9 @@ use stateway_provider_api::Verb;
 use stateway_provider_memory::{Clock, Config};
 use tonic::Code;
 
-use crate::support::{BuiltInRig, Puppet, Running, TestGateway, Watching, clock, reason_of};
+use crate::support::{
+    BuiltInRig, EVERYTHING, Puppet, Running, TestGateway, Watching, clock, reason_of,
+};
 
 const NAP: &str = "name: nap\nsteps:\n  - name: rest\n    sleep: 1ms\n";
 
@@ -336,6 +338,7 @@ async fn after_a_restart_an_old_cursor_is_refused_and_the_present_set_has_no_gho
     while watching.change().await.0 != Kind::Removed {}
     let request = v1::WatchExecutionsRequest {
         parent: "providers/b".into(),
+        filter: EVERYTHING.into(),
         cursor,
         ..Default::default()
     };
@@ -387,4 +390,64 @@ async fn a_purged_execution_cannot_be_watched_although_others_still_do() {
     start(&gateway, "long", "a").await;
     let again = watching.change().await;
     assert_eq!((again.0, again.2.as_str()), (Kind::Added, "ACTIVE"));
+}
+
+#[tokio::test]
+async fn finished_executions_are_followed_only_if_the_filter_asks_for_them() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(NAP).await;
+    rig.apply("name: gate\nsteps: [{name: a, signal: go}]")
+        .await;
+    rig.begin("nap", "done", "ada", json!({})).await;
+    let done = |view: &v1::Execution| view.native_state == "completed";
+    rig.until("done", done).await;
+    rig.begin("gate", "open", "ada", json!({})).await;
+    let watch = async |filter: &str| {
+        let request = v1::WatchExecutionsRequest {
+            parent: "providers/b".into(),
+            filter: filter.into(),
+            ..Default::default()
+        };
+        let mut watching = Watching::open(&rig.gateway, request)
+            .await
+            .expect("it opens");
+        let mut shown = BTreeSet::new();
+        loop {
+            let answer = watching.next().await.expect("an answer");
+            let Some(execution) = answer.execution else {
+                return (watching, shown);
+            };
+            let id = execution.name.rsplit('/').next().unwrap_or_default();
+            shown.insert(id.to_owned());
+        }
+    };
+    let (mut open, shown) = watch("").await;
+    assert_eq!(shown, ids(&["open"]));
+    let (mut succeeded, shown) = watch("sub_state = SUCCEEDED").await;
+    assert_eq!(shown, ids(&["done"]));
+    let (_, shown) = watch(EVERYTHING).await;
+    assert_eq!(shown, ids(&["done", "open"]));
+    // The end of an execution is reported to both.
+    let signal = v1::SignalExecutionRequest {
+        name: "providers/b/executions/open".into(),
+        signal: "go".into(),
+        ..Default::default()
+    };
+    let mut executions = rig.gateway.executions().await;
+    executions
+        .signal_execution(signal)
+        .await
+        .expect("signalled");
+    let end = loop {
+        let change = open.change().await;
+        if change.2 == "completed" {
+            break change;
+        }
+    };
+    assert_eq!(end, (Kind::Modified, "open".into(), "completed".into()));
+    let end = succeeded.change().await;
+    assert_eq!(end, (Kind::Added, "open".into(), "completed".into()));
+    // Afterwards the execution is no part of the open ones.
+    let (_, shown) = watch("").await;
+    assert_eq!(shown, ids(&[]));
 }

@@ -196,7 +196,7 @@ impl Provider for Journal {
 
     async fn watch(&self, _: &Call, scope: WatchScope) -> Result<WatchStream> {
         let only = match scope {
-            WatchScope::All => None,
+            WatchScope::All | WatchScope::Within(_) => None,
             WatchScope::One(id) | WatchScope::End(id) => Some(self.of(&id)?.id),
         };
         let journal = Self::new(self.path.clone());

@@ -11,4 +11,4 @@ pub(crate) use gateway::{
     without_capabilities,
 };
 pub(crate) use puppet::Puppet;
-pub(crate) use watching::Watching;
+pub(crate) use watching::{EVERYTHING, Watching};

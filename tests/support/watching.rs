@@ -11,6 +11,9 @@ use super::Running;
 /// The longest a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The filter of a watch that follows finished executions too.
+pub(crate) const EVERYTHING: &str = "sub_state:*";
+
 pub(crate) struct Watching(Streaming<WatchExecutionsResponse>);
 
 impl Watching {
@@ -22,13 +25,14 @@ impl Watching {
         Ok(Self(stream.into_inner()))
     }
 
-    /// A watch of a collection or of one execution, from the present set.
+    /// A watch of one execution, or of all executions of a collection, from the present set.
     pub(crate) async fn on(gateway: &Running, name: &str) -> Self {
         let mut request = WatchExecutionsRequest::default();
         if name.contains("/executions/") {
             request.names.push(name.into());
         } else {
             request.parent = name.into();
+            request.filter = EVERYTHING.into();
         }
         Self::open(gateway, request).await.expect("it opens")
     }

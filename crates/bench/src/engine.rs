@@ -4,6 +4,7 @@
 mod chain;
 mod disk;
 mod figures;
+pub(crate) mod growth;
 mod load;
 pub(crate) mod verify;
 

@@ -43,6 +43,7 @@ fn main() -> Outcome<()> {
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
         Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
+        Some("growth") => threads?.block_on(engine::growth::run(number("--executions")?)),
         Some("verify") => threads?.block_on(engine::verify::run(number("--executions")?)),
         Some("crash") => {
             let rounds = number("--rounds")?.unwrap_or(500);
@@ -67,7 +68,7 @@ fn main() -> Outcome<()> {
             None => threads?.block_on(baseline::serve()),
         },
         _ => Err(
-            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|growth|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stateway_engine::simulation::{Bug, Disk, Ids, Process};
-use stateway_engine::{ApplyDefinition, Config, WorkerMessage};
+use stateway_engine::{ApplyDefinition, Config, Retention, WorkerMessage};
 
 use crate::chance::Chance;
 use crate::client::{Answer, Book, Pending, Reply, Wish};
@@ -177,6 +177,12 @@ impl World {
         config.request_memory = REQUEST_MEMORY;
         config.ids = Ids::after(0);
         config.bug = schedule.bug;
+        if schedule.seed % 8 == 3 {
+            config.retention = Retention {
+                succeeded: Some(Duration::from_secs(10 * 60)),
+                failed: Some(Duration::from_secs(30 * 60)),
+            };
+        }
         let workers = 1 + chance.below(4);
         Self {
             disk: template.0.copy(),
@@ -266,6 +272,10 @@ impl World {
 
     /// Every process takes a turn, and clients and workers read what it sent.
     pub(crate) fn turn(&mut self) -> Result<(), String> {
+        // What had ended before the turn may be removed in it.
+        if self.config.retention != Retention::default() {
+            self.note_removable(self.clock.wall())?;
+        }
         let now = self.clock.now();
         if let Some(deposed) = &mut self.deposed {
             deposed.turn(now);

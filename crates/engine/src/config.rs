@@ -96,7 +96,7 @@ impl Config {
             max_payload_bytes: crate::limits::DEFAULT_PAYLOAD_BYTES,
             max_message_bytes: 4 * 1024 * 1024,
             max_tree: 10_000,
-            max_memory_bytes: 512 * 1024 * 1024,
+            max_memory_bytes: 64 * 1024 * 1024,
             request_memory: Duration::from_secs(24 * 60 * 60),
             retention: Retention::default(),
             snapshot_events: 500,

@@ -5,6 +5,7 @@ mod verify;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::error::Result;
 use crate::in_memory::{InMemory, Place};
 use crate::keeper::{self, Ask, Inbox, Message, Shared};
 use crate::news::Board;
-use crate::reader::Readers;
+use crate::reader::{Listed, Readers, Replay};
 use crate::recording::Recording;
 use crate::recovery::scan::{Scan, memory};
 use crate::request::{
@@ -34,6 +35,8 @@ use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, Numbering, Vie
 
 /// What the ids of the engine's own workers begin with.
 const OWN_WORKERS: &str = "engine/";
+/// The most executions that the keeper shows in one go, so that a list does not hold it up.
+const VIEWS_AT_ONCE: usize = 50;
 
 /// The built-in engine, running. Clones are handles to the same engine; the last one to go lets
 /// the keeper finish its turn and close the file.
@@ -344,26 +347,66 @@ impl Engine {
         answer.await.ok()?.ok().map(|view| *view)
     }
 
-    /// Lists executions, newest first. Finished executions may be without input and output.
+    /// Lists executions, newest first. They may be without input and output.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn list(&self, query: ListQuery) -> Result<Page<View>> {
-        let catalogue = Arc::clone(&self.inner.catalogue);
-        let coverage = self.inner.covered.get();
-        let finished = Arc::clone(&self.inner.readers.finished);
-        let page = self.read(move |reader| reader.list(&query, (&catalogue, &finished), &coverage));
+        let replay = Replay {
+            catalogue: Arc::clone(&self.inner.catalogue),
+            coverage: self.inner.covered.get(),
+            count: Arc::clone(&self.inner.readers.list_replays),
+        };
+        let (in_memory, for_rows) = (Arc::clone(&self.inner.in_memory), replay.clone());
+        let page = self.read(move |reader| reader.list(&query, &in_memory, &for_rows));
         let Page { items, next } = page.await?;
-        let items = items.into_iter().map(|view| self.with_set_aside(view));
-        let mut items: Vec<_> = items.collect();
-        self.add_queue_causes(&mut items).await;
-        Ok(Page { items, next })
+        let mut with_keeper = self.views_of_keeper(&items).await;
+        let mut views = Vec::with_capacity(items.len());
+        for listed in items {
+            let view = match listed {
+                Listed::Shown(view) => Some(*view),
+                Listed::WithKeeper(id) => match with_keeper.remove(&id) {
+                    Some(view) => Some(view),
+                    None => {
+                        let replay = replay.clone();
+                        let one = self.read(move |reader| reader.list_one(&id, &replay));
+                        one.await?
+                    }
+                },
+            };
+            views.extend(view.map(|view| self.with_set_aside(view)));
+        }
+        self.add_queue_causes(&mut views).await;
+        Ok(Page { items: views, next })
+    }
+
+    /// The executions of a list that the keeper has. One that it does not have any more is missing.
+    async fn views_of_keeper(&self, listed: &[Listed]) -> HashMap<Arc<str>, View> {
+        let ids = listed.iter().filter_map(|listed| match listed {
+            Listed::WithKeeper(id) => Some(Arc::clone(id)),
+            Listed::Shown(_) => None,
+        });
+        let ids: Vec<_> = ids.collect();
+        let mut found = HashMap::new();
+        for ids in ids.chunks(VIEWS_AT_ONCE) {
+            let (send, answer) = oneshot::channel();
+            let ask = Message::Views {
+                ids: ids.to_vec(),
+                answer: send,
+            };
+            if self.inner.inbox.ask(ask).is_err() {
+                break;
+            }
+            let views = answer.await.ok().and_then(Result::ok).unwrap_or_default();
+            found.extend(views.into_iter().map(|view| (Arc::clone(&view.id), view)));
+        }
+        found
     }
 
     /// How many logs were replayed for lists since the engine was opened.
     #[must_use]
     pub fn list_replays(&self) -> u64 {
-        self.inner.readers.finished.replays()
+        self.inner.readers.list_replays.load(Ordering::Relaxed)
     }
 
     /// The ids of the executions that were forked from one, oldest first.

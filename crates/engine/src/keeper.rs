@@ -355,6 +355,7 @@ impl Keeper {
             Message::QueueCauses { numbers, answer } => {
                 let _ = answer.send(Ok(self.queue_causes(&numbers)));
             }
+            Message::Views { ids, answer } => self.views(&ids, answer),
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }

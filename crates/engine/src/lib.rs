@@ -23,7 +23,6 @@ mod config;
 mod coverage;
 mod error;
 mod fault;
-mod finished;
 mod handle;
 mod http;
 mod id;
@@ -43,6 +42,7 @@ mod set_aside;
 pub mod simulation;
 mod sink;
 mod store;
+mod summary;
 
 mod view;
 mod worker;

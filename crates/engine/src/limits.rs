@@ -25,8 +25,9 @@ use crate::error::{EngineError, ErrorKind, Result};
 /// The most commands of one turn. A command takes some ten microseconds, so that a turn leaves the keeper
 /// to other clients within a fraction of a second. The rest continues in the next turn.
 pub(crate) const WORK_PER_TURN: usize = 4_096;
-/// The most bytes of events of one turn.
-pub(crate) const BYTES_PER_TURN: usize = 64 * 1024 * 1024;
+/// The most bytes of events of one turn. They are in memory several times: in the turn, as the states that they
+/// lead to, and in what is sent afterwards.
+pub(crate) const BYTES_PER_TURN: usize = 8 * 1024 * 1024;
 pub(crate) use stateway_machine::MAX_CHILD_DEPTH;
 /// The default of `max_payload_bytes`, where a message has room for it.
 pub const DEFAULT_PAYLOAD_BYTES: usize = 1024 * 1024;

@@ -3,6 +3,7 @@
 mod back;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -15,13 +16,14 @@ use crate::attempts::{Attempts, BranchStart};
 use crate::catalogue::Catalogue;
 use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
-use crate::finished::Finished;
+use crate::in_memory::{InMemory, Place};
 use crate::numbering::Numbering;
 use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
 use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
 };
 use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
+use crate::summary;
 use crate::view::EngineView as _;
 use stateway_driver::again;
 
@@ -34,7 +36,40 @@ pub(crate) struct Readers {
     backend: Arc<dyn Backend>,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Reader>>>,
-    pub(crate) finished: Arc<Finished>,
+    /// How many logs were replayed for lists.
+    pub(crate) list_replays: Arc<AtomicU64>,
+}
+
+/// An execution of a list.
+#[derive(Debug)]
+pub(crate) enum Listed {
+    Shown(Box<View>),
+    /// The keeper has it, with more events than its row shows.
+    WithKeeper(Arc<str>),
+}
+
+/// What a replay for a list needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay {
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) coverage: Arc<Coverage>,
+    pub(crate) count: Arc<AtomicU64>,
+}
+
+impl Replay {
+    /// The execution by its log. One that is damaged must not hide the others.
+    fn view(&self, store: &dyn Reading, kept: ExecutionRow) -> Result<View> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        metrics::counter!("stateway_engine_list_replays_total").increment(1);
+        match load(store, kept.clone(), &self.catalogue) {
+            Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
+            Err(error) => Err(error.into()),
+            Ok(loaded) => {
+                let origin = &loaded.kept.origin;
+                Ok(View::with_coverage(origin, &loaded.state, &self.coverage))
+            }
+        }
+    }
 }
 
 /// One connection for reading.
@@ -52,7 +87,7 @@ impl Readers {
             backend,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
             idle: Arc::new(Mutex::new(vec![first])),
-            finished: Arc::default(),
+            list_replays: Arc::default(),
         })
     }
 
@@ -110,6 +145,13 @@ impl Reader {
         catalogue: &Catalogue,
         coverage: &Coverage,
     ) -> Result<Option<View>> {
+        // One statement reads as of one moment.
+        let Some(kept) = self.store.listed(id)? else {
+            return Ok(None);
+        };
+        if let Some(shown) = summary::read(&kept).filter(|shown| shown.has_payloads) {
+            return Ok(Some(shown.view));
+        }
         self.at_once(|store| {
             let Some(number) = store.number_of(id)? else {
                 return Ok(None);
@@ -120,39 +162,45 @@ impl Reader {
         })
     }
 
-    /// A page of executions. Finished ones have no input and output, and come from the cache where
-    /// they are in it.
+    /// A page of executions, most of them without input and output. Their rows show them; one that the
+    /// keeper has is left to the keeper.
     pub(crate) fn list(
         &mut self,
         query: &ListQuery,
-        (catalogue, finished): (&Catalogue, &Finished),
-        coverage: &Coverage,
-    ) -> Result<Page<View>> {
+        in_memory: &InMemory,
+        replay: &Replay,
+    ) -> Result<Page<Listed>> {
         self.at_once(|store| {
             let rows = store.list(query)?;
             let full = rows.len() == query.limit;
             let next = rows.last().filter(|_| full).map(|last| last.origin.number);
-            let views = rows.into_iter().map(|kept| {
-                if let Some(view) = finished.get(&kept) {
-                    return Ok(view);
+            let listed = rows.into_iter().map(|kept| {
+                if let Some(shown) = summary::read(&kept) {
+                    return Ok(Listed::Shown(Box::new(shown.view)));
                 }
-                finished.count_replay();
-                // One that is damaged must not hide the others.
-                match load(store, kept.clone(), catalogue) {
-                    Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
-                    Err(error) => Err(error.into()),
-                    Ok(loaded) => {
-                        let view =
-                            View::with_coverage(&loaded.kept.origin, &loaded.state, coverage);
-                        finished.insert(&view);
-                        Ok(view)
-                    }
+                if matches!(in_memory.find(&kept.origin.id), Place::Keeper) {
+                    return Ok(Listed::WithKeeper(Arc::clone(&kept.origin.id)));
                 }
+                let view = replay.view(store, kept)?;
+                Ok(Listed::Shown(Box::new(view)))
             });
             Ok(Page {
-                items: views.collect::<Result<_>>()?,
+                items: listed.collect::<Result<_>>()?,
                 next,
             })
+        })
+    }
+
+    /// An execution that left the keeper since it was listed; none if it was removed.
+    pub(crate) fn list_one(&mut self, id: &str, replay: &Replay) -> Result<Option<View>> {
+        self.at_once(|store| {
+            let Some(kept) = store.listed(id)? else {
+                return Ok(None);
+            };
+            match summary::read(&kept) {
+                Some(shown) => Ok(Some(shown.view)),
+                None => replay.view(store, kept).map(Some),
+            }
         })
     }
 

@@ -207,6 +207,8 @@ pub struct ListQuery {
     pub states: Vec<ExecutionState>,
     /// Only of this definition.
     pub definition: Option<String>,
+    /// Only with all of these labels.
+    pub labels: Vec<(String, String)>,
     /// Only those that wait for a person.
     pub inbox: bool,
     /// Only those older than this place.

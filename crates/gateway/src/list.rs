@@ -8,6 +8,7 @@
 //! Order: the rows of one page are newest first. There is no order across pages.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -19,9 +20,13 @@ use crate::access::Access;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Upstream, Upstreams};
 
-/// The most often a provider is asked for one page. A filter that admits little would otherwise
-/// read without end; the client gets a short page and asks for the next one.
-const MOST_ROUNDS: usize = 4;
+/// How long a page is filled while the filter admits little. Then the client gets a short page and asks for the
+/// next one.
+const FILLED_FOR: Duration = Duration::from_millis(200);
+/// The most often a provider is asked for one page, however fast it answers.
+const MOST_ROUNDS: usize = 500;
+/// A provider is asked this often however slow it is.
+const LEAST_ROUNDS: usize = 4;
 
 /// Where a listing stands: what a page token holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +94,11 @@ impl Listing<'_> {
     ) -> Result<Page, CallError> {
         let mut executions = Vec::new();
         let mut failed: Vec<Turn> = Vec::new();
-        for _ in 0..MOST_ROUNDS {
+        let began = Instant::now();
+        for round in 0..MOST_ROUNDS {
+            if round >= LEAST_ROUNDS && began.elapsed() >= FILLED_FOR {
+                break;
+            }
             let room = self.page_size.saturating_sub(executions.len());
             if room == 0 || position.pending.is_empty() {
                 break;

@@ -3,6 +3,7 @@
 use futures::stream::BoxStream;
 use stateway_model::ExecutionId;
 
+use crate::filter::Hints;
 use crate::{Capabilities, Observation, Result, Verb};
 
 /// What a provider reports to one watch. See [`Provider::watch`](crate::Provider::watch).
@@ -63,6 +64,11 @@ impl Version {
 pub enum WatchScope {
     /// Every execution of the provider. Requires [`Capabilities::watch_all`].
     All,
+    /// Executions of the provider that have what these hints say, for example those that have not finished.
+    /// The executions that exist at the beginning may be narrowed to them; a change is reported whatever the
+    /// execution has afterwards. Reporting more is right: the gateway ignores the rest. Requires
+    /// [`Capabilities::watch_all`].
+    Within(Box<Hints>),
     /// One execution. Requires [`Capabilities::watch_one`].
     One(ExecutionId),
     /// One execution, of which only the end is of interest: states in between may be left out, and
@@ -75,7 +81,7 @@ impl WatchScope {
     #[must_use]
     pub const fn verb(&self) -> Verb {
         match self {
-            Self::All => Verb::WatchAll,
+            Self::All | Self::Within(_) => Verb::WatchAll,
             Self::One(_) => Verb::WatchOne,
             Self::End(_) => Verb::WatchEnd,
         }

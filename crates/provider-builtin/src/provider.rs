@@ -234,7 +234,11 @@ impl Provider for BuiltinProvider {
             }
             WatchScope::All => {
                 self.line.carry(call, verb, async { Ok(()) }).await?;
-                Ok(watch::all(engine))
+                Ok(watch::all(engine, Some(ListQuery::default())))
+            }
+            WatchScope::Within(hints) => {
+                self.line.carry(call, verb, async { Ok(()) }).await?;
+                Ok(watch::all(engine, request::narrowed(hints)))
             }
         }
     }

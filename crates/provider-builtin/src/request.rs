@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_engine::{ListQuery, RequestDigest, RequestKey, Start, Steer};
 use stateway_machine::{CancelMode as Ending, Data};
-use stateway_model::Payload;
+use stateway_model::{Payload, WaitKind};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{
     Call, CancelMode, CancelRequest, CompensationChoice, Error, RequestId, Result, SignalRequest,
@@ -132,6 +132,10 @@ pub(crate) fn narrowed(hints: &Hints) -> Option<ListQuery> {
         // Executions here are shown with the names of portable definitions.
         query.definition = Some(wanted.portable_id()?.to_owned());
     }
+    query.labels.clone_from(&hints.labels);
+    // Approvals and escalations wait for a person.
+    let person = |kind: &WaitKind| matches!(kind, WaitKind::Approval | WaitKind::Escalation);
+    query.inbox = !hints.wait_kinds.is_empty() && hints.wait_kinds.iter().all(person);
     Some(query)
 }
 

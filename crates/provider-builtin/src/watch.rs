@@ -131,14 +131,19 @@ impl One {
     }
 }
 
-/// Follows every execution; the present set comes first.
-pub(crate) fn all(engine: Engine) -> WatchStream {
+/// Follows every execution; those of the query come first, none without a query.
+pub(crate) fn all(engine: Engine, first: Option<ListQuery>) -> WatchStream {
     let watcher = All {
         // Subscribed before anything is read, so that no change falls between the two.
         changes: engine.watch(),
         engine,
         ready: VecDeque::new(),
-        page: Page::From(None),
+        page: if first.is_some() {
+            Page::From(None)
+        } else {
+            Page::None
+        },
+        first: first.unwrap_or_default(),
         read: HashMap::new(),
         meanwhile: BTreeMap::new(),
         unsure: Vec::new(),
@@ -158,6 +163,8 @@ struct All {
     changes: Changes,
     ready: VecDeque<Item>,
     page: Page,
+    /// Which executions come first.
+    first: ListQuery,
     /// The versions that were read of executions, until the changes that came meanwhile are
     /// reported: an older one among them must not come after what was read.
     read: HashMap<i64, Version>,
@@ -170,6 +177,8 @@ struct All {
 /// How far the present set has been read.
 enum Page {
     From(Option<i64>),
+    /// There is nothing to read.
+    None,
     Done,
 }
 
@@ -221,6 +230,7 @@ impl All {
                         return Ok(None);
                     }
                 }
+                Page::None => self.catch_up(),
                 Page::Done => match self.changes.next().await {
                     Ok(change) if self.is_older(&change) => {}
                     Ok(change) => return Ok(Some(Item::Change(change))),
@@ -248,7 +258,7 @@ impl All {
         let query = ListQuery {
             before,
             limit: PAGE,
-            ..ListQuery::default()
+            ..self.first.clone()
         };
         let page = self.engine.list(query).await?;
         for seen in page.items {

@@ -20,7 +20,7 @@ pub(crate) fn open(upstream: Arc<Upstream>, scope: WatchScope) -> Result<WatchSt
     let verb = scope.verb();
     match scope {
         WatchScope::One(id) | WatchScope::End(id) => one(upstream, (id, verb)),
-        WatchScope::All => Ok(all(upstream)),
+        WatchScope::All | WatchScope::Within(_) => Ok(all(upstream)),
     }
 }
 

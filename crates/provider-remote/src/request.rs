@@ -49,7 +49,7 @@ pub(crate) fn watch(
     heartbeat: Duration,
 ) -> v1::WatchExecutionsRequest {
     let (kind, id) = match scope {
-        WatchScope::All => (Scope::All, None),
+        WatchScope::All | WatchScope::Within(_) => (Scope::All, None),
         WatchScope::One(id) => (Scope::One, Some(id)),
         WatchScope::End(id) => (Scope::End, Some(id)),
     };

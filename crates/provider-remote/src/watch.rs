@@ -158,7 +158,7 @@ impl Follower {
 
     const fn execution(&self) -> Option<&ExecutionId> {
         match &self.scope {
-            WatchScope::All => None,
+            WatchScope::All | WatchScope::Within(_) => None,
             WatchScope::One(id) | WatchScope::End(id) => Some(id),
         }
     }

@@ -62,7 +62,7 @@ impl Watches {
         let reader = Arc::clone(&self.reader);
         let news = self.news.subscribe();
         let (id, only_end) = match scope {
-            WatchScope::All => return all::open(reader, news, call).await,
+            WatchScope::All | WatchScope::Within(_) => return all::open(reader, news, call).await,
             WatchScope::One(id) => (id, false),
             WatchScope::End(id) => (id, true),
         };

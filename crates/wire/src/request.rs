@@ -170,6 +170,8 @@ pub fn read_hints(hints: &v1::ListHints, table: &Table) -> Result<Hints, Misfit>
         },
         started_from: read_time("hints.min_start_time", hints.min_start_time)?,
         started_until: read_time("hints.max_start_time", hints.max_start_time)?,
+        // Not part of the contract over the wire: the gateway applies them itself.
+        ..Hints::none()
     })
 }
 

@@ -27,6 +27,13 @@ enum What {
         #[arg(long)]
         executions: Option<u64>,
     },
+    /// Lists, filters, counts, watches, Get, start-up and memory with 10,000, 100,000 and 1,000,000 stored
+    /// executions
+    Growth {
+        /// Only with this many
+        #[arg(long)]
+        executions: Option<u64>,
+    },
     /// How many executions a second are verified, of 100,000 with five steps each
     Verify {
         /// Of this many
@@ -56,6 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
         What::Engine { executions } => counted("engine", executions),
+        What::Growth { executions } => counted("growth", executions),
         What::Verify { executions } => counted("verify", executions),
     }
 }

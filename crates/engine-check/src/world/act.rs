@@ -197,7 +197,7 @@ impl World {
 
     /// Notes what a purge may remove: what has ended, and everything if the clock was set back behind the
     /// time that the purge names. Then an execution may end in the turn of the purge and be removed.
-    fn note_removable(&mut self, before: jiff::Timestamp) -> Result<(), String> {
+    pub(super) fn note_removable(&mut self, before: jiff::Timestamp) -> Result<(), String> {
         let ended = self.ended()?;
         self.book.removable.extend(ended);
         if before > self.clock.wall() {

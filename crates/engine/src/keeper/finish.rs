@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stateway_machine::snapshot;
+use tokio::sync::oneshot;
 
 use super::outbox::{Changed, Outbox};
 use super::{Broken, Effect, Keeper, Live, TRY_AGAIN};
@@ -13,7 +14,7 @@ use crate::news::Turned;
 use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
 use crate::view::EngineView as _;
 use crate::worker::WorkerMessage;
-use crate::{EngineError, View};
+use crate::{EngineError, View, summary};
 
 /// An execution whose next timer is nearer than this stays in memory.
 const SOON: Duration = Duration::from_secs(10);
@@ -107,6 +108,14 @@ impl Keeper {
         }
     }
 
+    /// Answers with the executions of these ids that are in memory.
+    pub(super) fn views(&mut self, ids: &[Arc<str>], answer: oneshot::Sender<Result<Vec<View>>>) {
+        let numbers = ids.iter().filter_map(|id| self.executions.number_of(id));
+        let live = numbers.filter_map(|number| self.executions.get(number));
+        let views = live.map(|live| self.view(live)).collect();
+        self.outbox.answer(answer, Ok(views));
+    }
+
     /// An execution in memory as it is shown.
     fn view(&self, live: &Live) -> View {
         let mut view = View::with_coverage(&live.origin, &live.state, self.connected.coverage());
@@ -156,6 +165,7 @@ impl Keeper {
         live.renew_row = false;
         live.status = Some(status);
         if !live.lines.is_empty() {
+            live.renew_summary = true;
             let lines = std::mem::take(&mut live.lines);
             live.hash = crate::store::link(&live.hash, &lines);
             self.outbox.turn.appends.push(Append {
@@ -186,6 +196,9 @@ impl Keeper {
         self.executions.set_alarm(number, alarm);
         let far = alarm.is_none_or(|due| due.duration_since(self.now.wall) > soon());
         let leaves = state.is_terminal() || !under_way.tasks && far;
+        if leaves {
+            self.summarise(number);
+        }
         if leaves
             && !state.is_terminal()
             && let Some(due) = alarm
@@ -194,6 +207,19 @@ impl Keeper {
                 Some(self.executions.next_wake.map_or(due, |wake| wake.min(due)));
         }
         leaves
+    }
+
+    /// Writes an execution that leaves memory to its row, as lists show it.
+    fn summarise(&mut self, number: i64) {
+        let Some(live) = self.executions.get_mut(number) else {
+            return;
+        };
+        if !std::mem::take(&mut live.renew_summary) {
+            return;
+        }
+        let summary = summary::write(&live.origin, &live.state, &live.hash);
+        let row = summary.map(|summary| (number, summary));
+        self.outbox.turn.summaries.extend(row);
     }
 
     /// Readies the answers of this turn.

@@ -18,7 +18,7 @@ use crate::request::{
     ActorName, Publish, Published, Purged, RequestKey, RetryFrom, Start, Steer, Survey,
 };
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
-use crate::{EngineError, ErrorKind, QueueCause};
+use crate::{EngineError, ErrorKind, QueueCause, View};
 
 /// What was found wrong in memory, by execution.
 pub(crate) type Recalled = Vec<(i64, Vec<Finding>)>;
@@ -101,6 +101,11 @@ pub(crate) enum Message {
     QueueCauses {
         numbers: Vec<i64>,
         answer: oneshot::Sender<Result<Vec<(i64, QueueCause)>>>,
+    },
+    /// The executions of these ids that are in memory.
+    Views {
+        ids: Vec<Arc<str>>,
+        answer: oneshot::Sender<Result<Vec<View>>>,
     },
     /// A sink connects; the answer is the position to continue from.
     OpenSink {
@@ -332,6 +337,9 @@ impl Message {
                 let _ = answer.send(Err(error));
             }
             Self::QueueCauses { answer, .. } => {
+                let _ = answer.send(Err(error));
+            }
+            Self::Views { answer, .. } => {
                 let _ = answer.send(Err(error));
             }
             Self::OpenSink { answer, .. } => {

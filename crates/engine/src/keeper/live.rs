@@ -31,6 +31,8 @@ pub(super) struct Live {
     pub(super) renew_snapshot: bool,
     /// Whether its row was written in an older form.
     pub(super) renew_row: bool,
+    /// Whether its row does not show its last events.
+    pub(super) renew_summary: bool,
     /// Whether it counts as having work under way.
     pub(super) counted: bool,
     /// About how many bytes it has in memory: those of its snapshot and of the events since.
@@ -60,6 +62,7 @@ impl Live {
             touched: false,
             renew_snapshot: false,
             renew_row: false,
+            renew_summary: false,
             counted: false,
             bytes: 0,
             weighed: 0,

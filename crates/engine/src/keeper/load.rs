@@ -62,6 +62,7 @@ impl Keeper {
         live.bytes = loaded.bytes;
         live.renew_snapshot = loaded.renew_snapshot;
         live.renew_row = loaded.kept.older;
+        live.renew_summary = loaded.kept.older;
         live.branch = live.state.branch();
         live.notice_time(self.now.wall);
         let times = live.state.times();

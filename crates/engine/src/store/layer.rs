@@ -47,6 +47,7 @@ macro_rules! layered_reading {
                 number_of(id: &str) -> Option<i64>;
                 id_of(number: i64) -> Option<Arc<str>>;
                 kept(number: i64) -> Option<ExecutionRow>;
+                listed(id: &str) -> Option<ExecutionRow>;
                 list(query: &ListQuery) -> Vec<ExecutionRow>;
                 showing(sub_state: SubState, most: u32) -> u64;
                 numbers(after: i64, limit: usize) -> Vec<i64>;

@@ -76,7 +76,10 @@ pub(crate) trait RowReading {
     /// An execution's row.
     fn kept(&self, number: i64) -> Result<Option<ExecutionRow>>;
 
-    /// Executions by a query, newest first.
+    /// An execution's row by its id, with its summary if that is up to date.
+    fn listed(&self, id: &str) -> Result<Option<ExecutionRow>>;
+
+    /// Executions by a query, newest first, with the summaries that are up to date.
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>>;
 
     /// How many executions show a sub-state, counted up to `most`.

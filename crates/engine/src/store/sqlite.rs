@@ -2,6 +2,7 @@
 
 mod definitions;
 mod file;
+mod labels;
 mod lock;
 mod read;
 mod row;

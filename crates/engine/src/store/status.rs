@@ -147,4 +147,6 @@ pub(crate) struct ExecutionRow {
     pub(crate) status: Status,
     /// Written in an older form: where it differs from the log, it is out of date and not damaged.
     pub(crate) older: bool,
+    /// The execution as lists show it, where the row was read for that and has it. See `summary.rs`.
+    pub(crate) summary: Option<Arc<[u8]>>,
 }

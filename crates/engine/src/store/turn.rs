@@ -17,6 +17,8 @@ pub(crate) struct Turn {
     /// Executions whose row named another revision than their log.
     pub(crate) revisions: Vec<(i64, Arc<str>)>,
     pub(crate) snapshots: Vec<Snapshot>,
+    /// Executions that leave memory, as lists show them.
+    pub(crate) summaries: Vec<(i64, Arc<[u8]>)>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) requests: Vec<Answered>,
     /// In the order in which they happened.
@@ -100,6 +102,7 @@ impl Turn {
         self.statuses.clear();
         self.revisions.clear();
         self.snapshots.clear();
+        self.summaries.clear();
         self.branches.clear();
         self.requests.clear();
         self.definitions.clear();
@@ -113,6 +116,7 @@ impl Turn {
             && self.statuses.is_empty()
             && self.revisions.is_empty()
             && self.snapshots.is_empty()
+            && self.summaries.is_empty()
             && self.branches.is_empty()
             && self.requests.is_empty()
             && self.definitions.is_empty()
@@ -137,6 +141,7 @@ impl Turn {
             statuses: take(&self.statuses, left),
             revisions: take(&self.revisions, left),
             snapshots: take(&self.snapshots, left),
+            summaries: take(&self.summaries, left),
             requests: take(&self.requests, left),
             schedules: take(&self.schedules, left),
             sinks: take(&self.sinks, left),

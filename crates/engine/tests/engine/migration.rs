@@ -92,6 +92,66 @@ async fn a_store_of_the_last_build_is_opened_without_recoveries() {
     }
 }
 
+/// A store of version 4, of the build before labels had a table and rows had summaries.
+const VERSION_4: &str = include_str!("../golden/store-v4.sql");
+/// What leads from version 4 to version 5.
+const TO_VERSION_5: &str =
+    include_str!("../../src/store/sqlite/migration/005_summaries_and_labels.sql");
+
+async fn labelled(lab: &Lab, value: &str) -> Vec<String> {
+    let query = stateway_engine::ListQuery {
+        labels: vec![("tenant".to_owned(), value.to_owned())],
+        limit: 10,
+        ..Default::default()
+    };
+    let page = lab.engine.list(query).await.unwrap();
+    page.items.iter().map(|view| view.id.to_string()).collect()
+}
+
+#[tokio::test]
+async fn executions_of_an_older_store_are_found_by_label_and_listed_without_replays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(VERSION_4).unwrap();
+    drop(file);
+    let lab = Lab::at(folder.path());
+    let newest_first = ["running", "again", "done", "waiting"];
+    assert_eq!(labelled(&lab, "blue").await, newest_first);
+    assert!(labelled(&lab, "red").await.is_empty());
+    // The rows are renewed in the background.
+    let began = std::time::Instant::now();
+    loop {
+        let before = lab.engine.list_replays();
+        labelled(&lab, "blue").await;
+        if lab.engine.list_replays() == before {
+            break;
+        }
+        assert!(began.elapsed() < crate::lab::PATIENCE, "lists still replay");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_was_interrupted_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(VERSION_4).unwrap();
+    file.execute_batch(TO_VERSION_5).unwrap();
+    file.execute_batch(
+        "PRAGMA user_version = 5; INSERT INTO labels VALUES ('tenant', 'blue', 1); \
+         UPDATE counters SET value = 1 WHERE name = 'labels_filled';",
+    )
+    .unwrap();
+    drop(file);
+    let lab = Lab::at(folder.path());
+    assert_eq!(labelled(&lab, "blue").await.len(), 4);
+    drop(lab);
+    let left = "SELECT count(*) FROM counters WHERE name = 'labels_filled'";
+    assert_eq!(number(&path, left), 0);
+}
+
 /// The build before accepted the input and could not read its event.
 #[tokio::test]
 async fn an_execution_that_was_acknowledged_with_a_deep_input_continues() {

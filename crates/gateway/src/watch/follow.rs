@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt};
 use stateway_provider_api::{Call, Error, ErrorKind, Result, Verb, WatchStream, Watched};
 
 use super::hub::Hub;
+use super::listed;
 use super::poll::pause_after;
 use super::present::TooMany;
 use super::topic::{SightingTaken, Topic};
@@ -191,12 +192,16 @@ async fn drain(
             ));
         };
         let Some(item) = item else {
-            return Ok(match topic.key.execution {
+            return Ok(match topic.key.execution() {
                 Some(_) => End::Finished,
                 None => End::LostTrack,
             });
         };
         let item = item?;
+        if item == Watched::InSync && topic.key.execution().is_none() {
+            // Executions that finished while nobody followed them are read, so that their ends are reported.
+            listed::check(upstream, topic, &topic.absent(listed::MOST_CHECKED)).await?;
+        }
         *in_sync |= item == Watched::InSync;
         take(hub, upstream, topic, (item, restart_count))?;
         next_by = Instant::now() + patience;
@@ -242,10 +247,10 @@ fn version_decreased(verb: Verb) -> Error {
 /// The refusal to follow more executions than allowed.
 pub(super) fn too_many(hub: &Hub, verb: Verb) -> Error {
     let most = hub.settings.max_followed;
-    let message = format!("the provider has more than {most} executions, the maximum of a watch");
+    let message = format!("the watch covers more than {most} executions, which is the maximum");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_EXECUTIONS)
-        .with_hint("Watch single executions, or raise `watch.max_followed`.")
+        .with_hint("Narrow the filter, watch single executions, or raise `watch.max_followed`.")
 }
 
 /// What a follower does after a failure.
@@ -275,13 +280,13 @@ pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Erro
             topic.end(status::of_provider(&upstream.id, error));
             return Next::Stop;
         }
-        if let Some(id) = topic.key.execution.as_ref().filter(|_| is_gone) {
+        if let Some(id) = topic.key.execution().filter(|_| is_gone) {
             topic.forget(id);
         }
         tracing::info!(provider = %upstream.id, "watch interrupted: {error}");
         return Next::Retry;
     }
-    let is_one = topic.key.execution.is_some();
+    let is_one = topic.key.execution().is_some();
     let is_final = error.kind == ErrorKind::Unsupported || error.reason() == TOO_MANY_EXECUTIONS;
     let hopeless = is_one || is_final;
     let status = status::of_provider(&upstream.id, error);

@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::follow::Followed;
 use super::present::{Asked, Sighting};
-use super::topic::{Manner, Topic, TopicKey};
+use super::topic::{Manner, Subject, Topic, TopicKey};
 use super::{follow, listed, poll};
 use crate::settings::WatchSettings;
 use crate::status::Refusal;
@@ -90,7 +90,7 @@ impl Hub {
     /// ended with the execution.
     pub(crate) fn lost(&self, name: &ExecutionName) {
         for topic in self.synced_topics_of(name) {
-            if !topic.is_pushed() || topic.key.execution.is_some() {
+            if !topic.is_pushed() || topic.key.execution().is_some() {
                 topic.forget(&name.id);
             }
         }
@@ -98,12 +98,13 @@ impl Hub {
 
     /// The topics that show this execution.
     fn synced_topics_of(&self, ExecutionName { provider, id }: &ExecutionName) -> Vec<Arc<Topic>> {
-        let key = |execution| TopicKey {
+        let key = |subject| TopicKey {
             provider: provider.clone(),
-            execution,
+            subject,
         };
         let topics = self.topics();
-        [key(Some(id.clone())), key(None)]
+        // Topics that ask for finished executions learn of it from the provider.
+        [key(Subject::One(id.clone())), key(Subject::Open)]
             .iter()
             .filter_map(|key| topics.get(key).filter(|topic| topic.is_synced()).cloned())
             .collect()
@@ -154,7 +155,7 @@ impl Hub {
 
     /// Follows a topic in the manner that the provider offers.
     pub(super) fn follow(self: &Arc<Self>, upstream: Arc<Upstream>, topic: Arc<Topic>) {
-        if !topic.is_pushed() && topic.key.execution.is_some() {
+        if !topic.is_pushed() && topic.key.execution().is_some() {
             self.poll(upstream);
             return;
         }
@@ -211,7 +212,7 @@ impl Hub {
             .topics()
             .values()
             .filter(|topic| topic.key.provider == upstream.id)
-            .filter(|topic| topic.key.execution.is_some() && !topic.is_pushed())
+            .filter(|topic| topic.key.execution().is_some() && !topic.is_pushed())
             .cloned()
             .collect();
         if polled.is_empty() {

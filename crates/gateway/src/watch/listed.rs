@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use stateway_model::ExecutionId;
-use stateway_provider_api::filter::Hints;
 use stateway_provider_api::{Call, ErrorKind, ListRequest, Result, Verb};
 
 use super::follow::{Followed, IDLE_CHECK, Next, failed, has_other_manner, rest, too_many};
@@ -21,7 +20,7 @@ const PAGE: u32 = 500;
 /// The most pages of a collection, however few rows an engine puts on each.
 const MOST_PAGES: usize = 5_000;
 /// The most executions that are read by themselves after one list; others wait for the next.
-const MOST_CHECKED: usize = 100;
+pub(super) const MOST_CHECKED: usize = 100;
 
 /// Follows a collection by listing it again and again.
 pub(super) async fn listed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Followed {
@@ -85,7 +84,7 @@ async fn read_all(
         let asked = upstream.asked();
         let call = Call::within(upstream.settings.timeout);
         let request = ListRequest {
-            hints: Hints::none(),
+            hints: topic.key.hints(),
             page_size: PAGE,
             cursor,
         };
@@ -110,7 +109,7 @@ async fn read_all(
 }
 
 /// Reads executions by themselves. True if there is news.
-async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Result<bool> {
+pub(super) async fn check(upstream: &Upstream, topic: &Topic, ids: &[ExecutionId]) -> Result<bool> {
     if ids.is_empty() {
         return Ok(false);
     }

@@ -60,7 +60,7 @@ pub(super) async fn run(hub: &Arc<Hub>, upstream: &Arc<Upstream>, wake: &Notify)
 async fn look(hub: &Hub, upstream: &Upstream, batch: &[Arc<Topic>]) {
     let ids: Vec<ExecutionId> = batch
         .iter()
-        .filter_map(|topic| topic.key.execution.clone())
+        .filter_map(|topic| topic.key.execution().cloned())
         .collect();
     let asked = upstream.asked();
     let call = Call::within(upstream.settings.timeout);
@@ -112,11 +112,8 @@ fn take(
             topic.plan(news.unwrap_or(false));
         }
         Err(error) if error.kind == ErrorKind::NotFound && topic.is_synced() => {
-            let news = topic
-                .key
-                .execution
-                .as_ref()
-                .is_some_and(|id| topic.forget(id));
+            let id = topic.key.execution();
+            let news = id.is_some_and(|id| topic.forget(id));
             topic.plan(news);
         }
         Err(error) => put_off(hub, upstream, topic, &error),

@@ -7,14 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use jiff::Timestamp;
 use stateway_model::{Execution, ExecutionId};
 use stateway_proto::v1;
 use stateway_provider_api::Version;
+use stateway_provider_api::filter::Hints;
 
 use crate::convert;
 
 /// The most removals that are remembered to recognise late answers.
 const MOST_GONE: usize = 1_024;
+/// The most finished executions that are remembered where they are not followed, to recognise late reports.
+const MOST_FINISHED: usize = 1_024;
 
 /// An execution as last seen. Its wire form is made once, however many readers there are.
 pub(super) struct Seen {
@@ -79,6 +83,19 @@ pub(crate) struct Asked {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound(pub(super) usize);
 
+/// Which executions a present set has.
+#[derive(Debug, Clone)]
+pub(super) enum Follows {
+    Everything,
+    /// Executions that have not finished. One that finishes is reported and then forgotten.
+    Open {
+        /// An execution that ended after this time is reported although it was not known before.
+        since: Timestamp,
+    },
+    /// Executions that have what the hints say, and known ones that have it no more.
+    Within(Arc<Hints>),
+}
+
 /// There are more executions than the bound allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany;
@@ -97,6 +114,12 @@ pub(super) enum Taken {
 
 pub(super) struct Present {
     bound: Bound,
+    follows: Follows,
+    /// Known executions that have finished, oldest end first, where finished ones are forgotten. Some of
+    /// them may be open again.
+    finished: VecDeque<ExecutionId>,
+    /// The provider has reported what there is, so that what it pushes now is news.
+    in_sync: bool,
     known: BTreeMap<ExecutionId, Known>,
     round: u64,
     /// The newest removals, oldest first.
@@ -154,9 +177,12 @@ impl Known {
 }
 
 impl Present {
-    pub(super) fn new(bound: Bound) -> Self {
+    pub(super) fn new(bound: Bound, follows: Follows) -> Self {
         Self {
             bound,
+            follows,
+            finished: VecDeque::new(),
+            in_sync: false,
             known: BTreeMap::new(),
             round: 0,
             gone: VecDeque::new(),
@@ -165,27 +191,79 @@ impl Present {
     }
 
     pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Seen>> {
-        self.known.values().map(|known| &known.seen)
+        let known = self.known.values().filter(move |known| self.shows(known));
+        known.map(|known| &known.seen)
+    }
+
+    /// Whether a known execution is part of the present set.
+    fn shows(&self, known: &Known) -> bool {
+        let is_open_only = matches!(self.follows, Follows::Open { .. });
+        !(is_open_only && known.seen.execution.sub_state.is_terminal())
+    }
+
+    /// Whether an execution that was not known is taken up.
+    fn begins_with(&self, execution: &Execution, source: Source) -> bool {
+        match &self.follows {
+            Follows::Everything => true,
+            Follows::Open { since } => {
+                let is_news = matches!(source, Source::Push { .. }) && self.in_sync;
+                !execution.sub_state.is_terminal()
+                    || is_news
+                    || execution.end_time.is_some_and(|end| end >= *since)
+            }
+            Follows::Within(hints) => hints.admit(execution),
+        }
+    }
+
+    /// Forgets the executions that finished first, without reporting it.
+    fn trim_finished(&mut self, id: ExecutionId) {
+        self.finished.push_back(id);
+        while self.finished.len() > MOST_FINISHED
+            && let Some(oldest) = self.finished.pop_front()
+        {
+            let finished = |known: &Known| known.seen.execution.sub_state.is_terminal();
+            if self.known.get(&oldest).is_some_and(finished) {
+                self.known.remove(&oldest);
+            }
+        }
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.bound);
+        *self = Self::new(self.bound, self.follows.clone());
     }
 
     /// From now on executions are absent until they are seen again.
     pub(super) fn begin_round(&mut self) {
         self.round += 1;
+        self.in_sync = false;
+    }
+
+    /// Everything was reported that there is.
+    pub(super) const fn end_round(&mut self) {
+        self.in_sync = true;
     }
 
     /// The executions that were not seen in this round.
     pub(super) fn absent(&self) -> impl Iterator<Item = &ExecutionId> {
         let round = self.round;
-        let absent = self.known.iter().filter(move |(_, it)| it.round < round);
+        let known = self.known.iter().filter(move |(_, it)| self.shows(it));
+        let absent = known.filter(move |(_, it)| it.round < round);
         absent.map(|(id, _)| id)
     }
 
     /// Takes a sighting unless something newer is known.
     pub(super) fn see(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
+        let taken = self.take(sighting, source)?;
+        if let (Follows::Open { .. }, Taken::Change { before, after }) = (&self.follows, &taken) {
+            let finished = |seen: &Seen| seen.execution.sub_state.is_terminal();
+            if finished(after) && !before.as_ref().is_some_and(|before| finished(before)) {
+                self.trim_finished(after.execution.name.id.clone());
+            }
+        }
+        Ok(taken)
+    }
+
+    fn take(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
         let Sighting { execution, version } = sighting;
         let seen = Seen::new(execution);
         let round = self.round;
@@ -219,6 +297,9 @@ impl Present {
                 if let Source::Answer(asked) = source
                     && self.was_removed_since(&id, asked.at)
                 {
+                    return Ok(Taken::Nothing);
+                }
+                if !self.begins_with(&seen.execution, source) {
                     return Ok(Taken::Nothing);
                 }
                 if self.known.len() >= self.bound.0 {
@@ -319,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_late_answer_does_not_replace_a_newer_version() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         present
             .see(sighting("a", SUCCEEDED, Some(5)), PUSH)
             .unwrap();
@@ -331,7 +412,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_a_newer_version_counts_and_the_push_does_not_go_back_behind_it() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         present.see(sighting("a", RUNNING, Some(1)), PUSH).unwrap();
         present
             .see(sighting("a", SUCCEEDED, Some(3)), answer(Instant::now()))
@@ -342,7 +423,7 @@ mod tests {
 
     #[test]
     fn versions_may_decrease_when_the_provider_was_restarted_and_only_then() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         present.see(sighting("a", RUNNING, Some(5)), PUSH).unwrap();
         let decreased = present.see(sighting("a", SUCCEEDED, Some(4)), PUSH);
         assert!(matches!(decreased, Ok(Taken::Decreased)));
@@ -356,7 +437,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_a_restarted_provider_counts_if_it_was_asked_for_after_what_is_known() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         let at = Instant::now();
         present.see(sighting("a", RUNNING, Some(5)), PUSH).unwrap();
         let of_next = |at| {
@@ -375,7 +456,7 @@ mod tests {
 
     #[test]
     fn without_versions_an_answer_counts_only_if_nothing_was_reported_since_it_was_asked_for() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         let asked = Instant::now();
         present.see(sighting("a", SUCCEEDED, None), PUSH).unwrap();
         present
@@ -390,7 +471,7 @@ mod tests {
 
     #[test]
     fn an_answer_does_not_bring_back_an_execution_that_was_removed_since() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         present
             .see(sighting("a", SUCCEEDED, Some(1)), PUSH)
             .unwrap();
@@ -409,7 +490,7 @@ mod tests {
 
     #[test]
     fn more_removals_than_are_remembered_make_older_answers_doubtful() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         let asked = Instant::now();
         for number in 0..=MOST_GONE {
             present.forget(&id(&format!("x{number}")));
@@ -426,7 +507,7 @@ mod tests {
 
     #[test]
     fn the_bound_holds_for_the_push_too_and_known_executions_still_change() {
-        let mut present = Present::new(Bound(1));
+        let mut present = Present::new(Bound(1), Follows::Everything);
         present.see(sighting("a", RUNNING, None), PUSH).unwrap();
         let more = present.see(sighting("b", RUNNING, None), PUSH);
         assert!(matches!(more, Err(TooMany)));
@@ -436,7 +517,7 @@ mod tests {
 
     #[test]
     fn what_is_not_seen_in_a_round_is_absent_also_if_it_did_not_change() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         for name in ["a", "b"] {
             present.see(sighting(name, RUNNING, Some(1)), PUSH).unwrap();
         }
@@ -447,7 +528,7 @@ mod tests {
 
     #[test]
     fn a_row_that_reopens_a_finished_execution_is_doubtful_unless_versions_decide() {
-        let mut present = Present::new(Bound(10));
+        let mut present = Present::new(Bound(10), Follows::Everything);
         present.see(sighting("a", SUCCEEDED, None), PUSH).unwrap();
         present
             .see(sighting("b", SUCCEEDED, Some(1)), PUSH)
@@ -455,5 +536,79 @@ mod tests {
         assert!(present.is_doubtful(&sighting("a", RUNNING, None)));
         assert!(!present.is_doubtful(&sighting("a", SUCCEEDED, None)));
         assert!(!present.is_doubtful(&sighting("b", RUNNING, Some(2))));
+    }
+
+    fn open_only(since: Timestamp) -> Present {
+        Present::new(Bound(10_000), Follows::Open { since })
+    }
+
+    #[test]
+    fn a_set_of_open_executions_reports_an_end_and_forgets_it() {
+        let mut present = open_only(Timestamp::now());
+        // What had finished before is no part of the set.
+        let before = present.see(sighting("old", SUCCEEDED, Some(1)), PUSH);
+        assert!(matches!(before, Ok(Taken::Nothing)));
+        present.see(sighting("a", RUNNING, Some(1)), PUSH).unwrap();
+        present.end_round();
+        let end = present.see(sighting("a", SUCCEEDED, Some(2)), PUSH);
+        assert!(matches!(
+            end,
+            Ok(Taken::Change {
+                before: Some(_),
+                ..
+            })
+        ));
+        assert_eq!(shown(&present), []);
+        // One that began and ended between two reports.
+        let short = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
+        assert!(matches!(short, Ok(Taken::Change { before: None, .. })));
+        let again = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
+        assert!(matches!(again, Ok(Taken::Nothing)));
+        // A read of something that finished long ago is no news.
+        let read = present.see(sighting("old", SUCCEEDED, Some(1)), answer(Instant::now()));
+        assert!(matches!(read, Ok(Taken::Nothing)));
+        // An execution that is open again is part of the set again.
+        present.see(sighting("a", RUNNING, Some(3)), PUSH).unwrap();
+        assert_eq!(shown(&present), [("a".into(), RUNNING)]);
+    }
+
+    #[test]
+    fn the_memory_of_finished_executions_is_bounded() {
+        let mut present = open_only(Timestamp::now());
+        present.end_round();
+        for number in 0..3 * MOST_FINISHED {
+            let name = format!("e{number}");
+            present
+                .see(sighting(&name, RUNNING, Some(1)), PUSH)
+                .unwrap();
+            present
+                .see(sighting(&name, SUCCEEDED, Some(2)), PUSH)
+                .unwrap();
+        }
+        assert_eq!(present.known.len(), MOST_FINISHED);
+        present.begin_round();
+        assert_eq!(present.absent().count(), 0);
+    }
+
+    #[test]
+    fn a_narrowed_set_takes_up_only_what_the_hints_admit() {
+        let mut hints = Hints::none();
+        hints.sub_states = vec![SUCCEEDED];
+        let mut present = Present::new(Bound(10), Follows::Within(Arc::new(hints)));
+        present.see(sighting("a", RUNNING, Some(1)), PUSH).unwrap();
+        assert_eq!(shown(&present), []);
+        present
+            .see(sighting("a", SUCCEEDED, Some(2)), PUSH)
+            .unwrap();
+        assert_eq!(shown(&present), [("a".into(), SUCCEEDED)]);
+        // Readers learn that it has left.
+        let left = present.see(sighting("a", RUNNING, Some(3)), PUSH);
+        assert!(matches!(
+            left,
+            Ok(Taken::Change {
+                before: Some(_),
+                ..
+            })
+        ));
     }
 }

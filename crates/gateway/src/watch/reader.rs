@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
-use stateway_model::ExecutionName;
+use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 
 use super::hub::{Hub, Membership};
 use super::present::Seen;
-use super::topic::{Change, News as TopicNews, TopicKey};
+use super::topic::{Change, News as TopicNews, Subject, TopicKey};
 use crate::access::Access;
 use crate::parent::Parent;
 use crate::status::Refusal;
@@ -337,40 +337,45 @@ impl Reader {
 fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
     match &request.target {
         Target::One(name) => {
-            let execution = Some(name.id.clone());
-            (
-                vec![TopicKey {
-                    provider: name.provider.clone(),
-                    execution,
-                }],
-                false,
-            )
+            let key = TopicKey {
+                provider: name.provider.clone(),
+                subject: Subject::One(name.id.clone()),
+            };
+            (vec![key], false)
         }
         Target::Some(names) => {
             let keys = names.iter().map(|name| TopicKey {
                 provider: name.provider.clone(),
-                execution: Some(name.id.clone()),
+                subject: Subject::One(name.id.clone()),
             });
             (keys.collect(), true)
         }
-        Target::Collection(Parent::One(provider)) => (
-            vec![TopicKey {
-                provider: provider.clone(),
-                execution: None,
-            }],
-            false,
-        ),
+        Target::Collection(Parent::One(provider)) => {
+            (vec![collection(provider, &request.filter)], false)
+        }
         Target::Collection(Parent::All) => {
             let concerned = hub
                 .upstreams
                 .keys()
                 .filter(|id| request.filter.concerns(id) && request.access.may_read(id));
-            let keys = concerned.map(|id| TopicKey {
-                provider: id.clone(),
-                execution: None,
-            });
+            let keys = concerned.map(|id| collection(id, &request.filter));
             (keys.collect(), true)
         }
+    }
+}
+
+/// The executions of a provider that a filter may admit. Finished executions, which may be many more than
+/// open ones, are followed only if the filter asks for them.
+fn collection(provider: &ProviderId, filter: &Filter) -> TopicKey {
+    let hints = filter.hints(provider);
+    let subject = if filter.decides_on_finished() && hints.admit_finished() {
+        Subject::Within(Arc::new(hints))
+    } else {
+        Subject::Open
+    };
+    TopicKey {
+        provider: provider.clone(),
+        subject,
     }
 }
 

@@ -7,26 +7,55 @@ use std::time::{Duration, Instant};
 
 use stateway_model::{ExecutionId, ProviderId};
 use stateway_provider_api::WatchScope;
+use stateway_provider_api::filter::Hints;
 use tokio::sync::{Notify, broadcast, watch};
 use tonic::{Code, Status};
 
 use super::pace::Pace;
-use super::present::{Asked, Bound, Present, Seen, Sighting, Source, Taken, TooMany};
+use super::present::{Asked, Bound, Follows, Present, Seen, Sighting, Source, Taken, TooMany};
 use crate::settings::UpstreamSettings;
 
 /// What a topic is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct TopicKey {
     pub(super) provider: ProviderId,
-    /// One execution, or all of the provider's when none.
-    pub(super) execution: Option<ExecutionId>,
+    pub(super) subject: Subject,
+}
+
+/// What of a provider a topic is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Subject {
+    One(ExecutionId),
+    /// The executions that have not finished, and the ends of executions.
+    Open,
+    /// The executions that have what the hints say, finished ones too.
+    Within(Arc<Hints>),
 }
 
 impl TopicKey {
     pub(super) fn scope(&self) -> WatchScope {
-        self.execution
-            .clone()
-            .map_or(WatchScope::All, WatchScope::One)
+        match &self.subject {
+            Subject::One(id) => WatchScope::One(id.clone()),
+            Subject::Open => WatchScope::Within(Box::new(Hints::open())),
+            Subject::Within(hints) => WatchScope::Within(Box::new(Hints::clone(hints))),
+        }
+    }
+
+    /// The execution that the topic is about, if it is one.
+    pub(super) const fn execution(&self) -> Option<&ExecutionId> {
+        match &self.subject {
+            Subject::One(id) => Some(id),
+            Subject::Open | Subject::Within(_) => None,
+        }
+    }
+
+    /// What a list of the collection may be narrowed to.
+    pub(super) fn hints(&self) -> Hints {
+        match &self.subject {
+            Subject::One(_) => Hints::none(),
+            Subject::Open => Hints::open(),
+            Subject::Within(hints) => Hints::clone(hints),
+        }
     }
 }
 
@@ -112,9 +141,16 @@ impl Topic {
     pub(super) fn new(key: TopicKey, epoch: u64, manner: Manner, polls: &UpstreamSettings) -> Self {
         let now = Instant::now();
         // A collection is lively; one execution never has that much to report.
-        let buffer = match &key.execution {
-            Some(_) => manner.buffer.clamp(1, MOST_OF_ONE),
-            None => manner.buffer.max(1),
+        let buffer = match &key.subject {
+            Subject::One(_) => manner.buffer.clamp(1, MOST_OF_ONE),
+            Subject::Open | Subject::Within(_) => manner.buffer.max(1),
+        };
+        let follows = match &key.subject {
+            Subject::One(_) => Follows::Everything,
+            Subject::Open => Follows::Open {
+                since: jiff::Timestamp::now(),
+            },
+            Subject::Within(hints) => Follows::Within(Arc::clone(hints)),
         };
         Self {
             key,
@@ -122,7 +158,7 @@ impl Topic {
             is_pushed: AtomicBool::new(manner.is_pushed),
             inner: Mutex::new(Inner {
                 sequence: 0,
-                present: Present::new(Bound(manner.most)),
+                present: Present::new(Bound(manner.most), follows),
                 latest: VecDeque::new(),
                 unreachable: false,
                 ended: false,
@@ -182,7 +218,10 @@ impl Topic {
 
     /// Takes note that the present set is known and the provider answers.
     pub(super) fn set_synced(&self) {
-        self.inner().unreachable = false;
+        let mut inner = self.inner();
+        inner.unreachable = false;
+        inner.present.end_round();
+        drop(inner);
         self.sync.send_replace(Sync::Done);
     }
 

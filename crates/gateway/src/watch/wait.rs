@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use super::hub::Hub;
 use super::present::Seen;
 use super::reader::gone;
-use super::topic::TopicKey;
+use super::topic::{Subject, TopicKey};
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
@@ -40,7 +40,7 @@ impl Hub {
         }
         let key = TopicKey {
             provider: name.provider.clone(),
-            execution: Some(name.id.clone()),
+            subject: Subject::One(name.id.clone()),
         };
         let member = self.join(upstream, key)?;
         let synced = tokio::time::timeout_at(deadline.into(), member.topic.synced()).await;

@@ -13,7 +13,7 @@ use super::Pattern;
 /// assert!(short.admits("providers/shop/definitions/order-saga"));
 /// assert!(DefinitionPattern::new("shop/flaky").admits("providers/shop/definitions/flaky"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DefinitionPattern {
     /// `definitions/{id}` or `providers/{provider}/definitions/{id}`: this definition only.
     Full(DefinitionName),

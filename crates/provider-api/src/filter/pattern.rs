@@ -9,7 +9,7 @@
 /// assert!(!Pattern::new("order").matches("order-17"));
 /// assert!(Pattern::new(r"5\*").matches("5*") && !Pattern::new(r"5\*").matches("5 stars"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// The texts between the wildcards; one when there is none.
     parts: Vec<String>,

@@ -395,7 +395,7 @@ impl Provider for Broken {
 
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
         let of_the_end = matches!(scope, WatchScope::End(_));
-        let of_one = scope != WatchScope::All;
+        let of_one = matches!(scope, WatchScope::One(_) | WatchScope::End(_));
         let mut call = call.clone();
         if self.is(Defect::WatchOpensAfterTheDeadline) {
             call.deadline += Duration::from_secs(1);

@@ -180,6 +180,13 @@ impl RowReading for MemoryStore {
         Ok(self.tables().executions.get(&number).cloned())
     }
 
+    fn listed(&self, id: &str) -> Result<Option<ExecutionRow>> {
+        let tables = self.tables();
+        let number = tables.ids.get(id);
+        let kept = number.and_then(|number| tables.executions.get(number));
+        Ok(kept.map(|kept| tables.with_summary(kept)))
+    }
+
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>> {
         let tables = self.tables();
         let before = query.before.unwrap_or(i64::MAX);
@@ -193,8 +200,13 @@ impl RowReading for MemoryStore {
                     .as_ref()
                     .is_none_or(|name| **name == *origin.definition)
                 && (!query.inbox || status.inbox > 0)
+                && query
+                    .labels
+                    .iter()
+                    .all(|(key, value)| origin.labels.get(key) == Some(value))
         });
-        Ok(wanted.take(query.limit).cloned().collect())
+        let wanted = wanted.take(query.limit);
+        Ok(wanted.map(|kept| tables.with_summary(kept)).collect())
     }
 
     fn showing(&self, sub_state: SubState, most: u32) -> Result<u64> {

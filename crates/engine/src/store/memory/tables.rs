@@ -105,6 +105,11 @@ impl Tables {
             let row = Arc::new(snapshot.clone());
             self.snapshots.insert(snapshot.number, row);
         }
+        for (number, summary) in &turn.summaries {
+            if let Some(kept) = self.executions.get_mut(number) {
+                kept.summary = Some(Arc::clone(summary));
+            }
+        }
         for answered in &turn.requests {
             self.answer(answered);
         }
@@ -121,6 +126,19 @@ impl Tables {
         }
     }
 
+    /// A row with its summary if that is up to date.
+    pub(super) fn with_summary(&self, kept: &ExecutionRow) -> ExecutionRow {
+        let number = kept.origin.number;
+        let all = (number, 0, 0)..=(number, u32::MAX, u64::MAX);
+        let last = self.places.range(all).next_back();
+        let newest = last.and_then(|(_, position)| self.events.get(position));
+        let is_of = |summary: &Arc<[u8]>| newest.is_some_and(|row| summary.starts_with(&row.hash));
+        ExecutionRow {
+            summary: kept.summary.clone().filter(is_of),
+            ..kept.clone()
+        }
+    }
+
     fn create(&mut self, created: &Created) {
         let origin = &created.origin;
         self.last_number = self.last_number.max(origin.number);
@@ -133,6 +151,7 @@ impl Tables {
             revision: Arc::clone(&created.revision),
             status: stored(&created.status),
             older: false,
+            summary: None,
         };
         self.executions.insert(origin.number, kept);
     }

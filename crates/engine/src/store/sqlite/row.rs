@@ -10,12 +10,29 @@ use crate::view::{Origin, Parent};
 
 /// The form of the columns of a row that repeat what the log says. A build that computes a column in
 /// another way has another form: rows of older forms are written again, and are no damage.
-pub(in crate::store) const ROW_FORM: i64 = 1;
+pub(in crate::store) const ROW_FORM: i64 = 2;
 
 /// The columns [`kept`] reads, in its order.
 pub(super) const KEPT: &str = "number, id, definition, revision, labels, parent, parent_step, \
      parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at, \
      parent_branch, forked_from, form";
+
+/// The same with the summary, which [`with_summary`] reads: none if the log does not end with the row whose
+/// hash the summary begins with.
+pub(super) const LISTED: &str = "number, id, definition, revision, labels, parent, parent_step, \
+     parent_attempt, depth, not_before, branch, state, sub_state, reason, wake_at, inbox, ended_at, \
+     parent_branch, forked_from, form, \
+     CASE WHEN substr(summary, 1, 16) = (SELECT hash FROM events WHERE execution = executions.number \
+     ORDER BY branch DESC, sequence DESC LIMIT 1) THEN summary END";
+
+/// A row with its summary.
+pub(super) fn with_summary(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
+    let summary: Option<Vec<u8>> = row.get(20)?;
+    Ok(ExecutionRow {
+        summary: summary.map(Into::into),
+        ..kept(row)?
+    })
+}
 
 pub(super) fn kept(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
     let number: i64 = row.get(0)?;
@@ -58,6 +75,7 @@ pub(super) fn kept(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
         revision: row.get::<_, String>(3)?.into(),
         status,
         older: row.get::<_, i64>(19)? < ROW_FORM,
+        summary: None,
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::StoreError;
+use super::{StoreError, labels};
 
 /// The scripts that lead from each version to the next; a file's version is how many of them it
 /// has seen. A script that was released is never changed.
@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migration/002_disabled_triggers.sql"),
     include_str!("migration/003_forks.sql"),
     include_str!("migration/004_by_definition.sql"),
+    include_str!("migration/005_summaries_and_labels.sql"),
 ];
 
 /// The version this build writes.
@@ -41,7 +42,7 @@ pub(super) fn migrate(
         step(connection).map_err(|error| StoreError::of(path, error))?;
         tracing::info!(version = number, "store migrated");
     }
-    Ok(())
+    labels::fill(connection, path)
 }
 
 /// The version of a file, if it is one of ours and not newer than this build.
@@ -79,6 +80,7 @@ mod tests {
         include_str!("../../../tests/golden/store-v2.sql"),
         include_str!("../../../tests/golden/store-v3.sql"),
         include_str!("../../../tests/golden/store-v4.sql"),
+        include_str!("../../../tests/golden/store-v5.sql"),
     ];
 
     fn schema(file: &Connection) -> Vec<String> {

@@ -9,6 +9,7 @@ use super::definitions::{deleted_definitions_of, remove_unneeded};
 use super::row::ROW_FORM;
 use super::{LAST_POSITION, Sqlite};
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
+use crate::view::Origin;
 use crate::{Fate, Faults, Write};
 
 /// Why a turn was not written to its end.
@@ -54,6 +55,7 @@ impl TurnWriter<'_> {
         self.statuses(&turn.statuses)?;
         self.revisions(&turn.revisions)?;
         self.snapshots(&turn.snapshots)?;
+        self.summaries(&turn.summaries)?;
         self.requests(&turn.requests)?;
         self.schedules(&turn.schedules)?;
         self.sinks(&turn.sinks)?;
@@ -142,6 +144,18 @@ impl Store for Sqlite {
         for table in ["events", "snapshots", "branches"] {
             let sql = format!("DELETE FROM {table} WHERE execution = ?1");
             let mut delete = transaction.prepare_cached(&sql)?;
+            for number in numbers {
+                delete.execute([number])?;
+            }
+        }
+        {
+            // Before the rows that say which labels they are.
+            let mut delete = transaction.prepare_cached(
+                "DELETE FROM labels WHERE (key, value, number) IN \
+                 (SELECT label.key, label.value, executions.number \
+                  FROM executions, json_each(CASE WHEN json_valid(labels) THEN labels ELSE '{}' END) AS label \
+                  WHERE executions.number = ?1)",
+            )?;
             for number in numbers {
                 delete.execute([number])?;
             }
@@ -239,6 +253,20 @@ impl TurnWriter<'_> {
                 origin.forked_from.as_deref(),
                 ROW_FORM,
             ])?;
+            self.labels(origin)?;
+        }
+        Ok(())
+    }
+
+    fn labels(&self, of: &Origin) -> Written {
+        if of.labels.is_empty() {
+            return Ok(());
+        }
+        let mut insert = self.to.prepare_cached(
+            "INSERT OR IGNORE INTO labels (key, value, number) VALUES (?1, ?2, ?3)",
+        )?;
+        for (key, value) in &*of.labels {
+            insert.execute(params![key, value, of.number])?;
         }
         Ok(())
     }
@@ -322,6 +350,21 @@ impl TurnWriter<'_> {
                 &row.hash[..],
                 &row.data[..],
             ])?;
+        }
+        Ok(())
+    }
+
+    fn summaries(&self, rows: &[(i64, Arc<[u8]>)]) -> Written {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut update = self
+            .to
+            .prepare_cached("UPDATE executions SET summary = ?2 WHERE number = ?1")?;
+        for (number, summary) in rows {
+            if self.may(Write::Snapshot)? {
+                update.execute(params![number, &summary[..]])?;
+            }
         }
         Ok(())
     }

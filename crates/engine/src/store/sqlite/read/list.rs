@@ -9,7 +9,7 @@ use stateway_model::SubState;
 
 use crate::request::ListQuery;
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::row::{KEPT, kept};
+use crate::store::sqlite::row::{LISTED, with_summary};
 use crate::store::{ExecutionRow, StoreError};
 
 /// Up to here the rows that an index leads to are counted, where one of two indexes is chosen.
@@ -21,6 +21,8 @@ enum Lead {
     Number,
     Inbox,
     Definition,
+    /// The label at this place of the query.
+    Label(usize),
     SubStates,
 }
 
@@ -32,7 +34,7 @@ impl Sqlite {
         let mut rows = statement.query(params_from_iter(values))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(kept(row)?);
+            found.push(with_summary(row)?);
         }
         Ok(found)
     }
@@ -41,25 +43,47 @@ impl Sqlite {
         if query.inbox {
             return Ok(Lead::Inbox);
         }
-        let Some(definition) = &query.definition else {
-            return Ok(if query.sub_states.is_empty() {
-                Lead::Number
-            } else {
-                Lead::SubStates
-            });
-        };
-        if query.sub_states.is_empty() {
-            return Ok(Lead::Definition);
+        let mut leads: Vec<Lead> = (0..query.labels.len()).map(Lead::Label).collect();
+        leads.extend(query.definition.as_ref().map(|_| Lead::Definition));
+        if !query.sub_states.is_empty() {
+            leads.push(Lead::SubStates);
         }
-        // The index with fewer rows leads. Where both have many, rows that pass are not rare.
-        let shown: i64 = query.sub_states.iter().try_fold(0, |sum, sub_state| {
-            let count = self.count_to("sub_state", sub_state.as_str())?;
-            Ok::<_, StoreError>(sum + count)
-        })?;
-        if shown < self.count_to("definition", definition)? {
-            Ok(Lead::SubStates)
-        } else {
-            Ok(Lead::Definition)
+        if let [] | [_] = leads[..] {
+            return Ok(leads.pop().unwrap_or(Lead::Number));
+        }
+        // The index with the fewest rows leads. Where all have many, rows that pass are not rare.
+        let mut fewest = (Lead::Number, i64::MAX);
+        for lead in leads {
+            let count = self.rows_of(query, lead)?;
+            if count < fewest.1 {
+                fewest = (lead, count);
+            }
+        }
+        Ok(fewest.0)
+    }
+
+    /// How many rows an index leads to, counted up to a limit.
+    fn rows_of(&self, query: &ListQuery, lead: Lead) -> Result<i64, StoreError> {
+        match lead {
+            Lead::Label(index) => {
+                let (key, value) = &query.labels[index];
+                let mut statement = self.connection.prepare_cached(
+                    "SELECT count(*) FROM \
+                     (SELECT 1 FROM labels WHERE key = ?1 AND value = ?2 LIMIT ?3)",
+                )?;
+                let count =
+                    statement.query_row(params![key, value, MOST_COMPARED], |row| row.get(0));
+                Ok(count?)
+            }
+            Lead::Definition => {
+                let definition = query.definition.as_deref().unwrap_or_default();
+                self.count_to("definition", definition)
+            }
+            Lead::SubStates => query.sub_states.iter().try_fold(0, |sum, sub_state| {
+                let count = self.count_to("sub_state", sub_state.as_str())?;
+                Ok::<_, StoreError>(sum + count)
+            }),
+            Lead::Number | Lead::Inbox => Ok(MOST_COMPARED),
         }
     }
 
@@ -87,16 +111,40 @@ fn page_sql(query: &ListQuery, lead: Lead) -> (String, Vec<Value>) {
     if query.inbox {
         conditions.text.push_str(" AND inbox > 0");
     }
+    for (index, (key, value)) in query.labels.iter().enumerate() {
+        if lead != Lead::Label(index) {
+            let (key, value) = (conditions.place(key), conditions.place(value));
+            let condition = format!(
+                " AND EXISTS (SELECT 1 FROM labels WHERE key = ?{key} AND value = ?{value} \
+                 AND labels.number = executions.number)"
+            );
+            conditions.text.push_str(&condition);
+        }
+    }
+    if let Lead::Label(index) = lead {
+        let sub_states = query.sub_states.iter().map(|shown| shown.as_str());
+        conditions.any_of("sub_state", sub_states);
+        let (key, value) = &query.labels[index];
+        let (key, value) = (conditions.place(key), conditions.place(value));
+        let text = conditions.text.replacen("number", "labelled", 1);
+        // The left table of a cross join is the outer one.
+        let sql = format!(
+            "SELECT {LISTED} FROM (SELECT number AS labelled FROM labels AS label \
+             WHERE key = ?{key} AND value = ?{value}) CROSS JOIN executions \
+             ON executions.number = labelled WHERE {text} ORDER BY labelled DESC LIMIT ?2"
+        );
+        return (sql, conditions.values);
+    }
     if lead != Lead::SubStates {
         let sub_states = query.sub_states.iter().map(|shown| shown.as_str());
         conditions.any_of("sub_state", sub_states);
         let index = match lead {
             Lead::Inbox => "INDEXED BY executions_by_inbox",
             Lead::Definition => "INDEXED BY executions_by_definition",
-            Lead::Number | Lead::SubStates => "NOT INDEXED",
+            Lead::Number | Lead::Label(_) | Lead::SubStates => "NOT INDEXED",
         };
         let sql = format!(
-            "SELECT {KEPT} FROM executions {index} WHERE {} ORDER BY number DESC LIMIT ?2",
+            "SELECT {LISTED} FROM executions {index} WHERE {} ORDER BY number DESC LIMIT ?2",
             conditions.text
         );
         return (sql, conditions.values);
@@ -120,7 +168,7 @@ fn page_sql(query: &ListQuery, lead: Lead) -> (String, Vec<Value>) {
         })
         .collect();
     let sql = format!(
-        "SELECT {KEPT} FROM executions WHERE number IN ({}) ORDER BY number DESC LIMIT ?2",
+        "SELECT {LISTED} FROM executions WHERE number IN ({}) ORDER BY number DESC LIMIT ?2",
         pages.join(" UNION ALL ")
     );
     (sql, conditions.values)
@@ -188,12 +236,21 @@ mod tests {
             inbox: true,
             ..all.clone()
         };
+        let labelled = ListQuery {
+            labels: vec![
+                ("team".to_owned(), "red".to_owned()),
+                ("tier".to_owned(), "1".to_owned()),
+            ],
+            ..open.clone()
+        };
         for (query, lead, index) in [
             (&all, Lead::Number, "INTEGER PRIMARY KEY"),
             (&of, Lead::Definition, "executions_by_definition"),
             (&open, Lead::Definition, "executions_by_definition"),
             (&open, Lead::SubStates, "executions_by_sub_state"),
             (&inbox, Lead::Inbox, "executions_by_inbox"),
+            (&labelled, Lead::Label(0), "SEARCH label USING PRIMARY KEY"),
+            (&labelled, Lead::SubStates, "executions_by_sub_state"),
         ] {
             let plan = plan(&store, query, lead);
             assert!(plan.contains(index), "{lead:?}: {plan}");

@@ -9,7 +9,7 @@ use stateway_model::SubState;
 
 use crate::request::ListQuery;
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::row::{KEPT, ROW_FORM, kept, time};
+use crate::store::sqlite::row::{KEPT, LISTED, ROW_FORM, kept, time, with_summary};
 use crate::store::{ExecutionRow, RowReading, StoreError};
 
 /// The highest number that was ever given.
@@ -37,6 +37,13 @@ impl RowReading for Sqlite {
         let mut query = self.connection.prepare_cached(&sql)?;
         let mut rows = query.query([number])?;
         rows.next()?.map(kept).transpose()
+    }
+
+    fn listed(&self, id: &str) -> Result<Option<ExecutionRow>, StoreError> {
+        let sql = format!("SELECT {LISTED} FROM executions WHERE id = ?1");
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let mut rows = query.query([id])?;
+        rows.next()?.map(with_summary).transpose()
     }
 
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>, StoreError> {
@@ -214,11 +221,13 @@ impl RowReading for Sqlite {
     }
 
     fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT number FROM executions WHERE form < ?1 AND number > ?2 ORDER BY number LIMIT ?3",
-        )?;
+        let sql = format!(
+            "SELECT number FROM executions INDEXED BY executions_outdated \
+             WHERE form < {ROW_FORM} AND number > ?1 ORDER BY number LIMIT ?2"
+        );
+        let mut query = self.connection.prepare_cached(&sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = query.query_map([ROW_FORM, after, limit], |row| row.get(0))?;
+        let rows = query.query_map([after, limit], |row| row.get(0))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
