@@ -41,7 +41,8 @@ Examples:
   stateway top --provider builtin --filter 'sub_state = \"error\" OR sub_state = \"backing-off\"'
   stateway top --once
 
-Shows counts by sub-state, the health of the providers, and the executions in the order error, \
+Shows counts by sub-state, the health of the providers, and the executions that have not finished or finish \
+meanwhile (`--filter 'sub_state:*'` shows all), in the order error, \
 backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move, \
 enter opens an execution with its steps, esc back, f filter, s sort, p pause, ? keys. With --once, with \
 -o json and without a terminal the executions are printed once.")]
