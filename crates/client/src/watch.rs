@@ -165,7 +165,9 @@ impl<M: WatchMessage> Watch<M> {
             self.told = false;
             return Ok(Change::Resync);
         }
-        if may_pass(&error) || is_of_the_way(&error) {
+        // The credential of an open watch expired or was revoked. Another try sends what a token file has by now.
+        let is_outlived = self.stream.is_some() && error.code() == Code::Unauthenticated;
+        if is_outlived || may_pass(&error) || is_of_the_way(&error) {
             return self.broken(error);
         }
         self.ended = true;

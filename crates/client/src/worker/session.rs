@@ -72,6 +72,9 @@ pub(super) struct Driver {
 enum Ended {
     Stopped,
     Broken(Error),
+    /// The credential of an open connection expired or was revoked. The next connection sends what a token file has
+    /// by then, and its refusal is final.
+    Outlived(Error),
 }
 
 impl Driver {
@@ -98,7 +101,7 @@ impl Driver {
             let error = match self.session().await {
                 Ended::Stopped => return Ok(()),
                 Ended::Broken(error) if is_final(&error) => return Err(error),
-                Ended::Broken(error) => error,
+                Ended::Broken(error) | Ended::Outlived(error) => error,
             };
             self.failures = self.failures.saturating_add(1);
             let pause = BACK_OFF.pause(self.failures, error.retry_after(), spread());
@@ -179,6 +182,9 @@ impl Driver {
                         None => continue,
                     },
                     Ok(None) => return Ended::Broken(interrupted()),
+                    Err(status) if status.code() == Code::Unauthenticated => {
+                        return Ended::Outlived(Error::from_status(&status));
+                    }
                     Err(status) => return Ended::Broken(Error::from_status(&status)),
                 },
                 Some(done) = self.work.join_next() => self.answer(done, &outbox),

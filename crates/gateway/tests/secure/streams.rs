@@ -107,3 +107,32 @@ async fn a_stream_ends_when_the_authority_of_its_certificate_is_removed() {
     assert_eq!(error.code(), Code::Unauthenticated);
     assert_eq!(error.reason(), "CERTIFICATE_NOT_ACCEPTED");
 }
+
+#[tokio::test]
+async fn a_watch_continues_with_the_token_that_its_file_has_by_then() {
+    let (folder, issuer) = (Folder::new(), Issuer::new("a"));
+    let running = Running::new(with_tokens(&folder, &issuer)).await;
+    let expires = Timestamp::now().as_second() + 3;
+    let first = issuer.token("ada", &json!({"exp": expires}));
+    let file = folder.write("token", &first);
+    let security = Security::default().ca(folder.path("ca.pem"));
+    let client = running.client(&security.token_file(file).unwrap());
+    let mut watch = client.watch(WatchRequest::new("providers/who"));
+    assert!(watch.next().await.unwrap().is_ok());
+    folder.write("token", &issuer.token("ada", &json!({})));
+    let follow = async {
+        let mut was_interrupted = false;
+        loop {
+            match watch.next().await.unwrap().unwrap() {
+                Change::Interrupted(error) => {
+                    assert_eq!(error.reason(), "TOKEN_EXPIRED");
+                    was_interrupted = true;
+                }
+                _ if was_interrupted => return,
+                _ => {}
+            }
+        }
+    };
+    let followed = tokio::time::timeout(PATIENCE, follow).await;
+    followed.expect("the watch continues in time");
+}
