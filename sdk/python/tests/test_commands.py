@@ -1,0 +1,139 @@
+"""The commands that the reference pages show: every one exists with its options, and those with an output run."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from conftest import ROOT, Gateway
+from reader import BINARY, LONG, Terminal, blocks, commands, pages
+
+DOCS = ROOT / "docs"
+
+
+@functools.cache
+def help_of(*path: str) -> str:
+    done = subprocess.run([BINARY, *path, "--help"], capture_output=True, text=True, timeout=LONG)
+    assert done.returncode == 0, f"stateway {' '.join(path)}: {done.stderr}"
+    return done.stdout
+
+
+def subcommands(text: str) -> set[str]:
+    listed = re.search(r"^Commands:\n(.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"^  ([a-z-]+)", listed.group(1), re.MULTILINE)) if listed else set()
+
+
+def check(command: str) -> None:
+    """The subcommand exists, and its help lists each option."""
+    words = shlex.split(command)[1:]
+    path: list[str] = []
+    while known := subcommands(help_of(*path)):
+        named = [number for number, word in enumerate(words) if word in known]
+        if not named:
+            # Some commands take a name or a subcommand.
+            assert re.search(r"^Usage: .* <NAME>", help_of(*path), re.MULTILINE), f"`{command}`: no such command"
+            break
+        path.append(words.pop(named[0]))
+    shown = help_of(*path)
+    for word in words:
+        if option := re.match(r"(--[a-z][a-z-]*|-[a-z]$)", word):
+            listed = re.search(rf"(?<![\w-]){re.escape(option.group(1))}(?![\w-])", shown)
+            assert listed, f"`{command}`: no option {option.group(1)}"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_in_a_page_exists_with_its_options(page: pathlib.Path) -> None:
+    for command in commands(page):
+        check(command)
+
+
+def test_a_wrong_command_or_option_is_noticed() -> None:
+    for command in ("stateway lst", "stateway list --fliter x", "stateway definitions aply", "stateway history x --bran 1"):
+        with pytest.raises(AssertionError):
+            check(command)
+    assert sum(len(commands(page)) for page in pages()) > 60
+
+
+def test_the_commands_of_the_memory_provider(tmp_path: pathlib.Path) -> None:
+    page = DOCS / "providers/memory.md"
+    (config,) = [text for _, language, text in blocks(page) if language == "toml" and "kind" in text]
+    gateway = Gateway(tmp_path, config)
+    terminal = Terminal(tmp_path, gateway)
+    try:
+        played = sum(terminal.play(text) for _, language, text in blocks(page) if language == "console")
+    finally:
+        gateway.stop()
+    assert played == 13
+
+
+BACK = """
+name: rerun
+steps:
+  - {name: draft, agent: writer, action: draft}
+  - {name: charge, agent: writer, action: charge, dependsOn: [draft], input: {amount: 10}}
+"""
+
+
+def test_the_commands_of_the_page_about_recovery(tmp_path: pathlib.Path) -> None:
+    page = DOCS / "recovery.md"
+    (tmp_path / "rerun.yaml").write_text(BACK)
+    (tmp_path / "v2.yaml").write_text(BACK.replace("amount: 10", "amount: 11"))
+    # `charge` fails whenever it runs, so that the execution stays failed and can be run again.
+    (tmp_path / "work.sh").write_text("#!/bin/sh\ntest $STATEWAY_ACTION = draft && echo '{}'\n")
+    (tmp_path / "work.sh").chmod(0o755)
+    gateway = Gateway(tmp_path)
+    terminal = Terminal(tmp_path, gateway)
+    try:
+        terminal.run("stateway definitions apply rerun.yaml")
+        terminal.start("stateway worker --role writer --exec ./work.sh")
+        terminal.run("stateway start rerun --id r-17")
+        terminal.run("stateway wait builtin/r-17", 1)
+        shown = [command for command in commands(page) if "builtin/r-17" in command]
+        assert len(shown) == 11
+        for command in shown:
+            # A replay under another definition that gives another result ends with 8.
+            terminal.run(command, 8 if "--definition" in command else 0)
+            if command.startswith("stateway retry-from"):
+                terminal.run("stateway wait builtin/r-17", 1)
+        assert re.search(r"executions? checked in .* nothing found", terminal.run("stateway verify --all"))
+    finally:
+        terminal.close()
+        gateway.stop()
+
+
+def test_the_commands_of_the_page_about_access_rules(tmp_path: pathlib.Path) -> None:
+    page = DOCS / "access.md"
+    tables = [text for _, language, text in blocks(page) if language == "toml"]
+    (rules,) = [text for text in tables if text.startswith("[[access.rules]]\nname = \"billing-team\"")]
+    (cases,) = [text for text in tables if "[[cases]]" in text]
+    keys = "[authentication.api_keys]\nfile = \"keys.json\"\n"
+    (tmp_path / "stateway.toml").write_text(keys + rules)
+    (tmp_path / "cases.toml").write_text(cases)
+    shown = commands(page)
+    assert len(shown) == 3
+    for command in shown:
+        done = subprocess.run(
+            [BINARY, *shlex.split(command)[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=LONG
+        )
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        if "explain" in command:
+            assert "billing-team" in done.stdout
+
+
+def test_the_backup_of_the_page_about_the_built_in_engine(tmp_path: pathlib.Path) -> None:
+    (command,) = commands(DOCS / "builtin.md")
+    backups = tmp_path / "backups"
+    backups.mkdir()
+    gateway = Gateway(tmp_path, '[providers.builtin]\nkind = "builtin"\nbackups = "backups"\n')
+    try:
+        Terminal(tmp_path, gateway).run(command)
+        (stored,) = backups.iterdir()
+        assert stored.name == command.split()[-1]
+        Terminal(tmp_path, gateway).run(f"stateway verify --store {stored}")
+    finally:
+        gateway.stop()
