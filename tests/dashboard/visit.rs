@@ -213,9 +213,10 @@ impl Visit {
     fn keep(&mut self, cookie: &str) {
         let (pair, rest) = cookie.split_once(';').unwrap_or((cookie, ""));
         let (name, value) = pair.split_once('=').expect("a pair");
-        match rest.contains("Max-Age=0") {
-            true => self.cookies.remove(name),
-            false => self.cookies.insert(name.to_owned(), value.to_owned()),
+        if rest.contains("Max-Age=0") {
+            self.cookies.remove(name)
+        } else {
+            self.cookies.insert(name.to_owned(), value.to_owned())
         };
     }
 }

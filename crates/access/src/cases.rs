@@ -95,9 +95,12 @@ impl Case {
         {
             return Err(CaseError::Provider(other.clone()));
         }
-        let full = |text: &String| match text.contains('/') {
-            true => text.clone(),
-            false => format!("definitions/{text}"),
+        let full = |text: &String| {
+            if text.contains('/') {
+                text.clone()
+            } else {
+                format!("definitions/{text}")
+            }
         };
         let labels = match (&self.labels, permission) {
             // A start says which labels it has.

@@ -33,7 +33,7 @@ pub enum Verdict {
     Allows,
     /// It is about other callers; it gives the permission.
     OtherCallers,
-    /// It is about the caller and does not give the permission.
+    /// The rule matches the caller, but does not give the permission.
     NotPermitted {
         /// What it gives.
         may: Vec<Permission>,

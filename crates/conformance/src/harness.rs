@@ -167,7 +167,7 @@ fn time(time: Option<prost_types::Timestamp>) -> Option<Timestamp> {
     convert::read_timestamp("engine_time", time).ok()
 }
 
-/// One call of Staging, on a connection of its own: the provider may have been restarted since the last.
+/// One call of Staging, on a new connection: the provider may have been restarted since the last call.
 pub(crate) async fn staging<T>(
     config: &Config,
     call: impl AsyncFnOnce(StagingClient<Channel>) -> Result<tonic::Response<T>, Status>,

@@ -225,7 +225,7 @@ impl StepKind {
     }
 }
 
-/// Who must decide, and what follows when nobody does.
+/// The role that decides, and what follows without a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Approval {

@@ -348,7 +348,7 @@ impl View {
         })
     }
 
-    /// Who reopened it, in the words of every client.
+    /// Who reopened the execution, as every client shows it.
     #[must_use]
     pub fn reopen_info(&self) -> Option<ReopenInfo> {
         let Reopened {

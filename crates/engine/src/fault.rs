@@ -39,7 +39,7 @@ pub enum Write {
 pub enum Fate {
     /// It is done.
     Done,
-    /// It is lost, and nobody notices.
+    /// It is lost without an error.
     Lost,
     /// The process dies before it; what was written before in the same turn stays.
     Torn,

@@ -107,7 +107,7 @@ impl Drop for Inner {
         self.scan.take();
         self.inbox.tell(Message::Stop);
         if let Some(keeper) = self.keeper.take() {
-            // A keeper that panicked has said so; there is nobody left to tell.
+            // A keeper that panicked has logged it; no caller is left.
             let _ = keeper.join();
         }
     }
@@ -577,7 +577,7 @@ impl Engine {
         self.inner.board.watch_one(id, false)
     }
 
-    /// Tells of something that happened; every definition it triggers is started once.
+    /// Publishes an event; every definition that it triggers is started once.
     ///
     /// # Errors
     /// The payload is too long, or the id was used for another event.
@@ -592,7 +592,7 @@ impl Engine {
         answer.await.unwrap_or_else(|_| Err(self.lost()))
     }
 
-    /// Tells who is connected and what waits.
+    /// The connected workers, and the tasks and executions that wait.
     ///
     /// # Errors
     /// The engine has stopped.
@@ -618,7 +618,7 @@ impl Engine {
         WorkerSession::connect(&self.inner.inbox, offer, false)
     }
 
-    /// The place of the last event on disk, for whoever follows [`Engine::log`]. It closes when the
+    /// The position of the last event on disk, for readers of [`Engine::log`]. It closes when the
     /// engine has stopped.
     #[must_use]
     pub fn committed(&self) -> watch::Receiver<i64> {

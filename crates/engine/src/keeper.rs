@@ -323,7 +323,7 @@ impl Keeper {
                 limit,
                 answer,
             } => {
-                // Nobody waiting for the answer is no failure.
+                // The caller may have stopped waiting, which is not an error.
                 let _ = answer.send(self.purge(ended_before, limit));
             }
             Message::Remove { id, answer } => {

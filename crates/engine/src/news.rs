@@ -1,6 +1,6 @@
 //! The feed of changes: of one execution, of its end, of all executions, of those that wait for a person.
 //!
-//! The keeper asks before it builds a view: where nobody watches, nothing is built.
+//! The keeper checks for watchers before it builds a view.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,7 +105,7 @@ impl Board {
                 .is_some_and(|watched| turned.ended || watched.every_step)
     }
 
-    /// Tells everyone who wants to know.
+    /// Notifies every watcher.
     pub(crate) fn tell(&self, view: Arc<View>) {
         if self.watched.load(Ordering::Acquire) > 0 {
             let mut ones = self.ones();
@@ -119,7 +119,7 @@ impl Board {
             }
         }
         if self.is_followed() {
-            // Nobody listening any more is no failure.
+            // No listener is left, which is not an error.
             let _ = self.everything.send(Change::Seen(view));
         }
     }

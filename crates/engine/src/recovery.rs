@@ -37,7 +37,7 @@ words! {
         D2 = "D2",
         /// A revision that is needed is not there.
         E2 = "E2",
-        /// Someone works, or nobody does, and the log says otherwise.
+        /// Memory and log disagree about which worker has a task.
         F1 = "F1",
         /// Events are not what was written: the chain of hashes is broken.
         H1 = "H1",

@@ -272,7 +272,7 @@ pub struct BranchRecord {
 /// What happened to one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRecord {
-    /// What it was given on the current branch; none before it started.
+    /// The input of the step on the current branch; none before the step started.
     pub input: Option<Data>,
     /// What it answered on the current branch; none before it completed.
     pub output: Option<Data>,
@@ -337,7 +337,7 @@ pub struct Damaged {
 pub struct WorkerStatus {
     /// What it offers.
     pub offer: crate::Offer,
-    /// Whether it is connected; otherwise it is expected back.
+    /// Whether the worker is connected; if not, it is expected to reconnect.
     pub connected: bool,
     /// How many tasks it has.
     pub held: u32,
@@ -345,7 +345,7 @@ pub struct WorkerStatus {
     pub lease_left: std::time::Duration,
     /// Since when it is connected; none while it is expected back.
     pub since: Option<Timestamp>,
-    /// When it last said something; none when it has not yet come.
+    /// When it last sent a message; none before the first.
     pub seen: Option<Timestamp>,
     /// The first of its tasks, by execution and step.
     pub tasks: Vec<HeldTask>,

@@ -1,7 +1,7 @@
 //! Every event to webhooks: CloudEvents, signed, at least once, in the order of the log.
 //!
 //! The log itself is the queue. A webhook's task reads it from where the webhook has got to, sends,
-//! and says so to the keeper, which writes that place down. So nothing is held in memory beyond one
+//! and reports its position to the keeper, which stores it. So memory holds nothing beyond one
 //! read, a receiver that is down costs the engine nothing, and after a crash the last few events
 //! come again. One task per webhook sends one thing at a time: that is the order.
 //!
@@ -33,7 +33,7 @@ use cloud_event::CloudEvent;
 use deliver::{Delivered, Post};
 use settings::Wanted;
 
-/// How many appends are read at once.
+/// The number of appends in one read.
 const APPENDS: usize = 256;
 /// How long to wait before the store is read again after it could not be.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ pub struct WebhookStatus {
     pub failing_since: Option<Timestamp>,
     /// Why the last one failed; empty when it did not.
     pub last_error: String,
-    /// The receiver said that it is gone; nothing is sent until the engine is started again.
+    /// The receiver answered that it no longer exists; nothing is sent until the engine is restarted.
     pub stopped: bool,
     /// Places of the log that could not be read and were passed over.
     pub unreadable: u64,
@@ -164,7 +164,7 @@ struct Sink {
     lines: Lines,
     /// Everything up to here was delivered.
     position: i64,
-    /// The last place the keeper was told to write down.
+    /// The last position that was sent to the keeper to be stored.
     written: i64,
     status: watch::Sender<WebhookStatus>,
 }
@@ -216,7 +216,7 @@ impl Sink {
         }
     }
 
-    /// Says that it is there; where it goes on.
+    /// Registers itself; the position to continue at.
     async fn open(&self) -> Option<i64> {
         loop {
             let (answer, opened) = oneshot::channel();
@@ -294,7 +294,7 @@ impl Sink {
             {
                 deliver::Pushed::Done(count) => return Delivered::All(count),
                 deliver::Pushed::Gone => return Delivered::Gone,
-                // What is too much at once may be taken one by one.
+                // A receiver that refuses a batch may accept single events.
                 deliver::Pushed::TooLong => most = 1,
             }
         }

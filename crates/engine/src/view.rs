@@ -27,7 +27,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Whose it is; empty when nobody said.
+    /// The owner; empty if none was given.
     pub(crate) fn tenant(&self) -> &str {
         self.labels.get("tenant").map_or("", String::as_str)
     }

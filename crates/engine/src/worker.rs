@@ -23,11 +23,11 @@ pub struct Offer {
     pub roles: Vec<Arc<str>>,
     /// The skills it has.
     pub skills: Vec<Arc<str>>,
-    /// How many tasks it may hold at once, what it fetches ahead included.
+    /// The maximum number of tasks that it has at one time, prefetched ones included.
     pub capacity: u32,
     /// Whose tasks it does; everyone's when empty.
     pub tenant: Arc<str>,
-    /// The person or service in whose name it is connected; empty where nobody is named. They may not
+    /// The person or service in whose name it is connected; empty if none is named. They may not
     /// decide about the worker's steps. An offer on an open connection does not change it.
     pub identity: Arc<str>,
 }
@@ -84,11 +84,11 @@ pub struct WorkerTask {
     pub action: Arc<str>,
     /// What to do it with.
     pub input: Data,
-    /// What a validator said of the attempt before.
+    /// The feedback of a validator on the previous attempt.
     pub feedback: Option<Arc<str>>,
     /// When the attempt times out.
     pub due: Option<Timestamp>,
-    /// A compensation of a step of which nobody knows whether it completed.
+    /// A compensation of a step that may or may not have completed.
     pub unknown: bool,
     /// How long the worker may be silent about it.
     pub heartbeat_timeout: Option<Duration>,

@@ -341,7 +341,7 @@ impl Auditor {
     }
 
     fn ask(&self, ask: Ask) {
-        // The sender of an answer is dropped with the question, and whoever waits for it hears that.
+        // The sender of the answer is dropped with the question, which ends the wait for the answer.
         if let Some(asks) = &*lock(&self.asks) {
             let _ = asks.send(ask);
         }

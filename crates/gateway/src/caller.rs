@@ -3,7 +3,7 @@
 //!
 //! With authentication, the headers come from the gateway's own pages only: the front removes those
 //! of every request. Without it they are believed, because the gateway listens on loopback only and
-//! whoever stands in front of it authenticates: that proxy must set them itself and remove what came
+//! a proxy in front of it authenticates callers: that proxy must set them itself and remove what came
 //! from outside. A header that came twice is refused, so that a proxy that adds instead of replacing
 //! is noticed.
 
@@ -29,7 +29,7 @@ pub(crate) struct Caller {
     pub(crate) roles: Arc<[Arc<str>]>,
 }
 
-/// Who asks, by the identity of a request or the metadata of a call; nobody in particular when neither
+/// The caller, by the identity of a request or the metadata of a call; anonymous if neither
 /// says.
 pub(crate) fn of(extensions: &Extensions, metadata: &MetadataMap) -> Result<Caller, Status> {
     if let Some(identity) = extensions.get::<Arc<Identity>>() {

@@ -19,7 +19,7 @@ const LARGEST_MARGIN: Duration = Duration::from_millis(100);
 pub(crate) struct Budget {
     /// The deadline that is passed to the work.
     pub(crate) work: Duration,
-    /// Then nobody waits any more.
+    /// The caller does not wait beyond this time.
     pub(crate) all: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! The gRPC services in front of the providers.
 //!
 //! A request comes in as protobuf, is checked and translated, goes through the provider's guard
-//! (capability, breaker, limit, timeout), comes back as an observation, is mapped, and leaves as
+//! (capability, breaker, limit, timeout), returns as an observation, is mapped, and leaves as
 //! protobuf. Only this crate knows both protobuf and
 //! [`Provider`](stateway_provider_api::Provider).
 

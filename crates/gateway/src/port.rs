@@ -55,7 +55,7 @@ impl Port {
             }
             None => None,
         };
-        // After the port: whoever has it is the one that writes the log.
+        // After the port: the process that has the port writes the log.
         let audit = settings.audit.as_ref().map(Auditor::open).transpose()?;
         Ok(Self {
             listener,

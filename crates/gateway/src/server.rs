@@ -73,7 +73,7 @@ const AUDIT_CHECK: Duration = Duration::from_secs(1);
 /// Why the gateway does not run.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// Whoever can reach an open port could steer every execution.
+    /// Every caller that can reach an open port could control every execution.
     #[error(
         "refusing to listen on {0}: without TLS and a method of authentication only loopback addresses \
          are served"
@@ -134,7 +134,7 @@ impl StartError {
             }
             Self::Audit(_) => {
                 "Configure files in [audit] that this process can write (`file`) and read (`key_file`, \
-                 `webhook.secret_file`). Each gateway needs a log of its own."
+                 `webhook.secret_file`). Each gateway needs its own log."
             }
             Self::Reflection(_) => "Turn reflection off with `server.reflection = false`.",
         }
@@ -188,7 +188,7 @@ impl Gateway {
         self
     }
 
-    /// Where it listens; tells the port when 0 was asked for.
+    /// The address that it listens on, with the real port if port 0 was configured.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.port.address
@@ -252,7 +252,7 @@ impl Gateway {
         let is_brief = authentication.is_some();
         let monitoring = self.port.monitoring.take();
         let for_monitoring = monitoring.as_ref().map(|port| {
-            // Whoever can reach this port may read metrics: the rules are about callers of the main port.
+            // Every caller that can reach this port may read metrics: the access rules apply to the main port.
             let metrics = (self.metrics.clone(), MetricsAccess(None));
             let pages = plain_pages(metrics, engines.clone(), audit.clone(), false);
             let pages = Routes::from(pages.fallback(nowhere));
@@ -475,7 +475,7 @@ impl Gateway {
     }
 }
 
-/// Resolves when nobody should wait any longer for open calls: reads have [`READ_GRACE`] to end, and
+/// Resolves when the time for open calls is over: reads have [`READ_GRACE`] to end, and
 /// writes have `drain`: the caller of a write should hear how it ended.
 async fn drained(upstreams: &Upstreams, drain: Duration) {
     let latest = tokio::time::Instant::now() + drain;

@@ -44,7 +44,7 @@ pub struct Settings {
     /// A second address that serves `/healthz`, `/metrics` and the health service, and nothing else:
     /// without TLS and without authentication, for probes and scrapers.
     pub monitoring_listen: Option<SocketAddr>,
-    /// A call without a deadline of its own gets this one.
+    /// The deadline of a call that has none.
     pub default_deadline: Duration,
     /// No call may ask for more. Bounds `WaitExecution`; streams have no deadline.
     pub longest_deadline: Duration,
@@ -173,7 +173,7 @@ pub struct WatchSettings {
     pub max_streams: usize,
     /// The maximum number of open calls to `WaitExecution`, shared in the same way.
     pub max_waits: usize,
-    /// The most topics at once: different executions and collections that are watched.
+    /// The maximum number of topics: different executions and collections that are watched.
     pub max_topics: usize,
     /// The most executions of one provider that a watch on a collection follows.
     pub max_followed: usize,
@@ -199,7 +199,7 @@ impl Default for WatchSettings {
 /// Limits of one provider. What one provider does wrong must not reach the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UpstreamSettings {
-    /// The most calls under way at once; more are refused, not queued.
+    /// The maximum number of concurrent calls; further ones are refused, not queued.
     pub max_concurrent: usize,
     /// No single upstream call may take longer.
     pub timeout: Duration,

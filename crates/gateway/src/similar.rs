@@ -56,7 +56,7 @@ pub(crate) async fn no_portable_definition(
     }
 }
 
-/// The provider's refusal of a definition of its own, with a suggestion if the provider can list its
+/// The provider's refusal of a native definition, with a suggestion if the provider can list its
 /// definitions and has given none itself.
 pub(crate) async fn no_native_definition(
     upstream: &Upstream,

@@ -1,7 +1,7 @@
 //! Page tokens and cursors: opaque to clients, bound to what they were made for.
 //!
 //! Sealed rather than encoded, because a client that can read a token will build one, and a
-//! provider's cursor inside it is nobody's business.
+//! provider's cursor inside it is opaque to clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -55,7 +55,7 @@ impl Sealer {
         }
     }
 
-    /// Seals `body` for `purpose`: everything that must be the same when the token comes back.
+    /// Seals `body` for `purpose`: everything that must be the same when a client sends the token again.
     pub(crate) fn seal<T: Serialize>(&self, purpose: &str, body: T) -> String {
         let expires = since_1970() + self.lifetime.as_secs();
         let plain = serde_json::to_vec(&Envelope { expires, body })

@@ -130,7 +130,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
         heartbeat_due: Option<Timestamp>,
     },
-    /// A worker said how far it is.
+    /// A worker reported its progress.
     ProgressReported {
         step: Arc<str>,
         attempt: u32,
@@ -201,7 +201,7 @@ pub enum Fact {
         by: Arc<str>,
         comment: Arc<str>,
     },
-    /// Nobody decided in time.
+    /// No decision in time.
     ApprovalExpired { step: Arc<str>, attempt: u32 },
     /// The execution is paused.
     ExecutionPaused { cause: PauseCause },

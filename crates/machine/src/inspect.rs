@@ -50,7 +50,7 @@ pub struct StepAt<'s> {
     pub skipped_by_failure: bool,
     /// The compensation of the step has begun.
     pub undoing: bool,
-    /// Nobody knows whether the step completed.
+    /// It is unknown whether the step completed.
     pub unknown: bool,
     /// Something of the step is under way.
     pub open: bool,

@@ -102,7 +102,7 @@ pub enum Rejection {
     /// A person who started an execution cannot decide about it.
     #[error("`{by}` started the execution and cannot decide about it")]
     SelfApproval { by: Arc<str> },
-    /// Nobody decides about what they had run again or under another revision.
+    /// A person cannot decide about what they had run again or under another revision.
     #[error(
         "`{by}` had a part of the execution run again, or had the execution adopt another revision, \
          and cannot decide about it"
@@ -111,7 +111,7 @@ pub enum Rejection {
     /// A worker of a step cannot decide about it.
     #[error("`{by}` worked on step `{step}` and cannot decide about it")]
     OwnWork { by: Arc<str>, step: Arc<str> },
-    /// Nobody gives a request to a role of their own and decides it.
+    /// A person cannot reassign a request to one of their own roles and decide it.
     #[error("`{by}` reassigned the approval `{step}` and cannot decide about it")]
     ReassignedBySelf { by: Arc<str>, step: Arc<str> },
     /// The escalation is not the open one.

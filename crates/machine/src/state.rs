@@ -388,8 +388,8 @@ impl State {
         &self.steps[ix.at()]
     }
 
-    /// When a step's timeout is due as of the newest event. It stands still while the execution is
-    /// paused or escalated, and what is kept of it is the time when that began.
+    /// When a step's timeout is due as of the newest event. The clock stops while the execution is paused or
+    /// escalated; the state keeps the time when that began.
     pub(crate) fn limit(&self, due: Option<Timestamp>) -> Option<Timestamp> {
         match (self.head.held_since, self.head.times.updated) {
             (Some(since), Some(now)) => {

@@ -29,7 +29,7 @@ words! {
         RolledBack = "rolled_back",
         /// Failed.
         Failed = "failed",
-        /// Ended because someone said so.
+        /// Cancelled by a caller.
         Cancelled = "cancelled",
     }
 }

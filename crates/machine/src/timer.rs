@@ -1,4 +1,4 @@
-//! The timers an execution sets. A timer has no id of its own: what it is for says which it is.
+//! The timers that an execution sets. A timer has no id: its purpose identifies it.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ words! {
     }
 }
 
-/// A task that nobody has to do any more, or that another worker has to do.
+/// A task that is no longer needed, or that another worker has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Withdrawn {
     /// The task.
@@ -49,7 +49,7 @@ pub struct OpenWork {
 type OpenTask = (TaskKey, Option<Arc<str>>);
 
 impl OpenWork {
-    /// The open work that these events may end; they are the next ones of the state.
+    /// The open work that these events may end. The events are the next ones after the state.
     #[must_use]
     pub fn before(state: &State, events: &[Event]) -> Self {
         let mut found = Self::default();

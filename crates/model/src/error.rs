@@ -35,12 +35,12 @@ pub struct ExecutionError {
     /// The engine's own name or code for it, verbatim; empty when it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub native_code: String,
-    /// The kind of failure, where the engine tells.
+    /// The kind of failure, if the engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<ErrorCategory>,
     /// The attempt that failed, from 1; 0 when not known.
     pub attempt: u32,
-    /// When it happened, where the engine tells.
+    /// When it happened, if the engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }

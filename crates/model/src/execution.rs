@@ -40,7 +40,7 @@ pub struct Execution {
     /// Its steps, where the engine shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The steps are told by the full view only: they are no part of the etag.
+    /// The full view alone has steps: they are no part of the etag.
     #[serde(skip)]
     pub steps_are_detail: bool,
     /// The provider has read only a part of what the engine knows: there is no etag.
@@ -55,7 +55,7 @@ pub struct Execution {
     /// When it began to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// When it last changed, where the engine tells.
+    /// When it last changed, if the engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_time: Option<Timestamp>,
     /// When it ended.
@@ -70,7 +70,7 @@ pub struct Execution {
     /// What the caller attached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
-    /// What its attempts cost so far, where the engine tells: children, compensations and
+    /// What its attempts cost so far, if the engine reports it: children, compensations and
     /// abandoned branches included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

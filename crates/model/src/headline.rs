@@ -1,4 +1,4 @@
-//! The one line of an error text that tells a person what went wrong.
+//! The line of an error text that describes the error best.
 
 /// The last line that is not empty and not a frame of a stack trace; the last line if every line is a
 /// frame. Python puts the error at the end of a trace, Java and JavaScript put frames behind it.

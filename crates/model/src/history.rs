@@ -7,7 +7,7 @@ use crate::{Payload, words};
 
 /// One event of an execution's history, in the engine's order.
 ///
-/// The history is told in the engine's own event types: it is evidence, not a second mapping.
+/// The history has the engine's own event types: it is evidence, not a second mapping.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
     /// Position in the history, ascending, unique within the execution.
@@ -55,15 +55,15 @@ words! {
     pub enum AttemptPhase as "attempt phase" {
         /// The attempt begins.
         Started = "started",
-        /// It was the last: the work is done.
+        /// The last attempt succeeded: the work is done.
         Succeeded = "succeeded",
         /// It failed; another one may follow.
         Failed = "failed",
-        /// What the step did is being undone.
+        /// The step is being rolled back.
         UndoStarted = "undo_started",
-        /// It is undone.
+        /// The step was rolled back.
         Undone = "undone",
-        /// It could not be undone.
+        /// The step could not be rolled back.
         UndoFailed = "undo_failed",
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// number beyond 2^53 nor bytes that are not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Payload {
-    /// A media type; `application/json` unless said otherwise.
+    /// A media type (default: `application/json`).
     pub content_type: String,
     /// The bytes.
     pub data: Bytes,

@@ -12,11 +12,11 @@ words! {
         TimedOut = "TIMED_OUT",
         /// Ended by force, without a chance to clean up.
         Killed = "KILLED",
-        /// Failed, and everything it had done was undone.
+        /// Failed, and every completed step was rolled back.
         RolledBack = "ROLLED_BACK",
-        /// Failed, and only a part of what it had done was undone.
+        /// Failed, and only some of the completed steps were rolled back.
         PartiallyRolledBack = "PARTIALLY_ROLLED_BACK",
-        /// Held by hand until someone resumes it.
+        /// Paused manually until someone resumes it.
         Paused = "PAUSED",
         /// Waits for a person's decision: resume, reassign or cancel.
         Escalated = "ESCALATED",
@@ -54,7 +54,7 @@ words! {
         NoWorker = "NO_WORKER",
         /// The step has not been started.
         NotStarted = "NOT_STARTED",
-        /// Left out because its condition or an earlier step said so.
+        /// Skipped because of its condition or of an earlier step.
         Skipped = "SKIPPED",
     }
 }

@@ -21,7 +21,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// True when nothing was used, or nothing was told.
+    /// True if nothing was used, or no usage was reported.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         *self == Self::default()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-/// Who asks when nobody says who.
+/// The caller of a request that names none.
 pub const ANONYMOUS: &str = "anonymous";
 
 thread_local! {

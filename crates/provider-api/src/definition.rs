@@ -19,7 +19,7 @@ pub struct NativeDefinition {
     pub source: String,
     /// Not in lists.
     pub labels: Labels,
-    /// When this revision was made, where the engine tells.
+    /// When this revision was made, if the engine reports it.
     pub create_time: Option<Timestamp>,
     /// Only of what was applied: whether it is new or has changed.
     pub changed: bool,

@@ -34,8 +34,7 @@ pub struct ErrorParts {
     pub verb: Verb,
     /// What happened: a lower-case fragment, no secrets, no stack traces.
     pub message: String,
-    /// A sentence that tells the reader what to do, with actions as [`stateway_model::hint`] refers to
-    /// them; may be empty.
+    /// What the reader should do, with actions as [`stateway_model::hint`] refers to them; may be empty.
     pub hint: String,
     /// The engine's own error name or code, verbatim; may be empty.
     pub native_code: String,
@@ -77,7 +76,7 @@ impl Error {
         }))
     }
 
-    /// Adds a sentence that tells the reader what to do.
+    /// Adds what the reader should do.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();

@@ -173,7 +173,7 @@ pub struct FilterError {
     pub column: usize,
     /// What is wrong: a lower-case fragment.
     pub message: String,
-    /// A sentence that tells what would be right; may be empty.
+    /// A correct example, as a sentence; may be empty.
     pub hint: String,
 }
 

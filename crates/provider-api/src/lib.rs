@@ -1,9 +1,8 @@
 //! What a provider implements, and what the gateway makes of its answers.
 //!
-//! A provider never says a sub-state. It returns an [`Observation`]: the engine's own word, what
-//! is known of retries, what is being waited for, the steps. One pure function, [`classify`],
-//! turns that into the canonical answer by the provider's [`Table`], and can say why. So no
-//! adapter can get the mapping wrong, and every row of a table is a test.
+//! A provider never says a sub-state. It returns an [`Observation`]: the native state, the evidence of retries, the
+//! waits and the steps. One pure function, [`classify`], turns that into the canonical answer by the provider's
+//! [`Table`], and can say why. So no adapter can get the mapping wrong, and every row of a table is a test.
 //!
 //! Start at [`Provider`], whose page is the contract. `stateway-contract-kit` checks it.
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How many different unknown states per provider are remembered as warned of. An engine that
-/// invents more than this is warned of once more, and then only counted.
+/// reports more than this causes one more warning; further states are only counted.
 const MOST_WARNED: usize = 1024;
 
 /// Turns one provider's observations into executions, by the table that the provider has at that
@@ -35,11 +35,11 @@ pub struct Mapper {
 #[derive(Debug)]
 struct Warned {
     states: BTreeSet<(Scope, String)>,
-    /// There were more than are remembered, and that was said.
+    /// There were more than are remembered, and that was logged.
     overflowed: bool,
 }
 
-/// What a log is told of one more sight of an unknown state.
+/// What is logged about an unknown state that is seen again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Warning {
     Unmapped,
@@ -262,7 +262,7 @@ fn last_teller<'s>(error: Option<&ExecutionError>, steps: &'s [Step]) -> Option<
 }
 
 /// Evidence as clients see it. A next attempt is shown only while backing off: engines leave it
-/// standing in runs that are held or over.
+/// left over in runs that are paused or finished.
 fn retry(evidence: Option<RetryEvidence>, shown: SubState) -> Retry {
     let Some(evidence) = evidence else {
         return Retry::UNKNOWN;

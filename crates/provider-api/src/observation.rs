@@ -20,7 +20,7 @@ pub struct Observation {
     /// Places this among the other observations of the execution. `None` where the engine has
     /// nothing to order by: then the observation that was asked for later counts as the newer one.
     pub version: Option<Version>,
-    /// What it runs, where the engine tells.
+    /// What it runs, if the engine reports it.
     pub definition: Option<ObservedDefinition>,
     /// The definition's revision; empty when there is none.
     pub revision: String,
@@ -35,7 +35,7 @@ pub struct Observation {
     pub waits: Vec<Wait>,
     /// Its steps, where the engine shows them.
     pub steps: Vec<StepObservation>,
-    /// The steps are told by the full view only. Then they decide nothing about the execution, which
+    /// The provider reports steps in the full view only. Then the steps have no effect on the state of the execution, which
     /// must show the same in every view.
     pub steps_are_detail: bool,
     /// The adapter has read only a part of what the engine knows of it, and another process may have
@@ -57,7 +57,7 @@ pub struct Observation {
     pub output: Option<Payload>,
     /// What the caller attached.
     pub labels: Labels,
-    /// What its attempts cost so far, where the engine tells.
+    /// What its attempts cost so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The part of `usage` that branches cost which the execution has left.
     pub abandoned_usage: Option<Usage>,
@@ -171,9 +171,9 @@ pub struct StepObservation {
     pub start_time: Option<Timestamp>,
     /// When it ended.
     pub end_time: Option<Timestamp>,
-    /// How far its present attempt is, where the worker tells.
+    /// How far its present attempt is, if the worker reports it.
     pub progress: Option<Progress>,
-    /// What its attempts cost so far, where the engine tells.
+    /// What its attempts cost so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The execution of this provider that does it.
     pub child: Option<ExecutionId>,

@@ -50,7 +50,8 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 ///
 /// **Finished executions.** They can be read until the engine forgets them, then they are
 /// [`ErrorKind::NotFound`]. A write to one answers [`ErrorKind::FailedPrecondition`] with reason
-/// `ALREADY_FINISHED`, except that cancelling what is already cancelled is a success.
+/// `ALREADY_FINISHED`. Exceptions: cancelling a cancelled execution succeeds, and `retry_from` and `purge`
+/// are meant for finished executions.
 ///
 /// **Cancellation safety.** Any future may be dropped at any await. A dropped read leaves no
 /// trace; a dropped write may or may not have happened, and repeating it with the same
@@ -95,7 +96,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Starts an execution. Requires [`Capabilities::start`].
     ///
-    /// - The answer is what the new execution shows at once; it may already be finished.
+    /// - The answer is the new execution as it is immediately after the start; it may already be finished.
     /// - With [`Capabilities::start_idempotent`], the same `request_id` and body answer the same
     ///   execution, and another body is refused.
     /// - An `execution_id` that is taken by another request answers `AlreadyExists` with reason
@@ -361,7 +362,7 @@ pub trait Provider: Send + Sync + 'static {
     }
 }
 
-/// The most calls that [`one_by_one`] has under way at once.
+/// The maximum number of concurrent calls of [`one_by_one`].
 const AT_ONCE: usize = 16;
 
 /// [`Provider::observe`] for engines that can only be asked for one execution at a time.

@@ -43,7 +43,7 @@ impl StartDefinition {
         Self::Native(id.into())
     }
 
-    /// The id, whoever owns the definition.
+    /// The id, without the owner of the definition.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -145,12 +145,12 @@ impl StartRequest {
 /// List executions, a page at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
-    /// What the answer may be narrowed to. The gateway filters again, so using none of it is
-    /// right and using too much of it is wrong.
+    /// Conditions that every wanted execution meets. A provider may ignore them, because the gateway filters the
+    /// answer again. It must not leave out an execution that meets them.
     pub hints: Hints,
-    /// The most rows wanted; at least 1.
+    /// The maximum number of rows; at least 1.
     pub page_size: u32,
-    /// Where the last page ended, as the provider said it.
+    /// The provider's cursor at the end of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -188,7 +188,7 @@ impl Count {
         Self::of(Observation::new(id, native), count)
     }
 
-    /// The id of an example that has none of its own.
+    /// The id of an example without an id.
     pub const EXAMPLE: &'static str = "example";
 }
 
@@ -197,7 +197,7 @@ impl Count {
 pub struct ListPage {
     /// At most as many as asked for, without payloads.
     pub observations: Vec<Observation>,
-    /// Where to go on; `None` is the only sign of the end.
+    /// The cursor of the next page; `None` on the last page only.
     pub next: Option<String>,
 }
 
@@ -208,7 +208,7 @@ pub struct HistoryRequest {
     pub id: ExecutionId,
     /// The most events wanted; at least 1.
     pub page_size: u32,
-    /// Where the last page ended, as the provider said it.
+    /// The provider's cursor at the end of the previous page.
     pub cursor: Option<String>,
     /// With [`View::Full`] each event has its [`detail`](Event::detail), where the engine keeps it.
     pub view: View,
@@ -410,7 +410,7 @@ pub struct PurgeRequest {
 /// How a provider is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {
-    /// The engine's version, where it tells.
+    /// The engine's version, if it reports one.
     pub engine_version: String,
     /// One line for an operator; may be empty.
     pub detail: String,

@@ -24,7 +24,7 @@ pub struct Config {
     pub path: PathBuf,
     /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
-    /// The most requests that may wait for the engine; one more is told to come back.
+    /// The maximum number of requests that wait for the engine; further ones are refused with `ENGINE_BUSY`.
     pub max_backlog: usize,
     /// The longest input, output or signal, in bytes of JSON; `None`: 1 MiB, or less where
     /// `max_message_bytes` has no room for that.
@@ -60,7 +60,7 @@ pub struct Config {
     pub backups: Option<PathBuf>,
     /// HTTP steps.
     pub http: Http,
-    /// Who is told of every event.
+    /// Receivers of every event.
     pub webhooks: Vec<Webhook>,
     /// Rules that decide before a task is handed out; the first one that applies decides.
     pub policy: Rules,
@@ -103,7 +103,7 @@ pub enum ConfigError {
     /// Limits that do not fit into each other.
     #[error("{0}")]
     Limits(String),
-    /// A role that nobody can have.
+    /// A role that cannot exist.
     #[error(
         "`{0}` in `escalation_roles` is not a role: a role is not empty and has no comma or space around"
     )]
@@ -126,7 +126,7 @@ fn hint(error: &EngineError) -> String {
 }
 
 impl Config {
-    /// Where the store is unless said otherwise.
+    /// The default path of the store.
     pub const PATH: &'static str = "stateway.db";
 
     /// What the engine is opened with.

@@ -11,7 +11,7 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
         .with_metadata(error.metadata.clone());
     refusal.retry_after = error.retry_after;
     refusal.component = error.component.map(Into::into);
-    // The engine said so, unless it did not answer.
+    // The engine reported it, unless the engine did not answer.
     refusal.answered = Some(!error.kind.is_outage());
     refusal.with_source(error)
 }

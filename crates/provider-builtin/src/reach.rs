@@ -19,7 +19,7 @@ pub struct Http {
     pub allow: Vec<String>,
     /// Whether names may lead to addresses inside a network.
     pub allow_private: bool,
-    /// The most calls at once.
+    /// The maximum number of concurrent calls.
     pub capacity: u32,
     /// How long a call may take whose step has no `timeout`.
     #[serde(deserialize_with = "duration")]
@@ -170,7 +170,7 @@ impl Webhook {
         Ok(settings)
     }
 
-    /// A secret from where it is said to be. What is wrong with it is told without showing it.
+    /// Reads a secret from its configured source. Errors never quote the secret.
     fn secret(
         &self,
         from: (&Option<String>, &Option<PathBuf>),

@@ -105,7 +105,7 @@ pub(crate) fn data(verb: Verb, what: &str, payload: Option<&Payload>) -> Result<
         .map_err(|error| not_json(verb, what, &error))
 }
 
-/// `application/json`, with parameters or without, or nothing said.
+/// `application/json`, with or without parameters, or no content type.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let media = content_type.split(';').next().unwrap_or_default().trim();
     media.is_empty() || media.eq_ignore_ascii_case(Payload::JSON)

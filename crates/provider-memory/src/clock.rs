@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// Tells the time and waits for it. Clones of a manual clock share its dial.
+/// Reads the time and waits for a time. Clones of a manual clock share their time.
 #[derive(Debug, Clone)]
 pub struct Clock(Kind);
 
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward and wakes whoever waits for that. The system's clock cannot
+    /// Moves a manual clock forward and wakes the tasks that wait for that time. The system's clock cannot
     /// be moved; it stays as it is.
     pub fn advance(&self, by: Duration) {
         if let Kind::Manual(dial) = &self.0 {

@@ -21,7 +21,7 @@ pub enum LineFault {
     Slow(Duration),
     /// The engine asks to slow down, perhaps naming a pause.
     Throttle(Option<Duration>),
-    /// Nobody answers the call.
+    /// The call gets no answer.
     Refuse,
     /// The answer is no answer.
     Garble,

@@ -32,7 +32,7 @@ pub struct MemoryProvider {
 }
 
 impl MemoryProvider {
-    /// A provider on an upstream of its own, in the system's time.
+    /// A provider with a new upstream, in the system's time.
     ///
     /// # Errors
     /// A configuration that cannot be used.

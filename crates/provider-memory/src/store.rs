@@ -25,7 +25,7 @@ pub(crate) struct Record {
     pub(crate) request: StartRequest,
     pub(crate) run: Run,
     asked: Vec<(RequestId, Ask)>,
-    /// Tells watchers that something was asked, or that the record is gone.
+    /// Notifies watchers of a request, or of the removal of the record.
     changed: watch::Sender<()>,
 }
 

@@ -1,7 +1,7 @@
 //! What stands in for an engine: the executions, the time they live in, and the line to them.
 //!
 //! A provider can be dropped and made again on the same upstream, as a gateway is restarted in
-//! front of an engine that goes on.
+//! front of an engine that continues to run.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ impl Upstream {
         &self.clock
     }
 
-    /// Looks at the executions. Never held across an await: `look` is not async.
+    /// Reads the executions. The lock is never held across an await: `look` is not async.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Store, Timestamp) -> T) -> T {
         let now = self.clock.now();
         let mut store = lock(&self.store);
@@ -57,7 +57,7 @@ impl Upstream {
     }
 
     pub(crate) fn tell(&self, id: &ExecutionId) {
-        // Nobody may be listening, and that is fine.
+        // There may be no listener, which is not an error.
         let _ = self.changes.send(id.clone());
     }
 }

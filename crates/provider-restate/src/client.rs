@@ -196,7 +196,7 @@ fn with_query(request: RequestBuilder, name: &str, value: &str) -> RequestBuilde
             request.url_mut().query_pairs_mut().append_pair(name, value);
             RequestBuilder::from_parts(client, request)
         }
-        // What cannot be built is told when it is sent.
+        // A request that cannot be built fails when it is sent.
         Err(_) => client.get(""),
     }
 }
@@ -211,7 +211,7 @@ impl Line {
                 api: name,
                 url: endpoint.url.clone(),
             })?;
-        // Whoever was first in this process has chosen; both choices are good.
+        // The first choice in this process counts; both are good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -221,7 +221,7 @@ impl Line {
             let authorities = reqwest::Certificate::from_pem_bundle(&read(name, file)?);
             builder = builder.tls_certs_only(authorities.map_err(unusable(name, file))?);
         } else if base.scheme() == "http" {
-            // The system's authorities need not be there when nobody asks them.
+            // The system's authorities need not exist if they are not used.
             builder = builder.tls_certs_only([]);
         }
         if let Some(file) = &endpoint.identity_file {

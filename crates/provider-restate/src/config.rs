@@ -96,12 +96,12 @@ pub struct Endpoint {
 }
 
 impl Config {
-    /// The port that the admin API has unless told otherwise.
+    /// The default port of the admin API.
     pub const ADMIN_URL: &'static str = "http://127.0.0.1:9070";
-    /// The port that the ingress has unless told otherwise.
+    /// The default port of the ingress.
     pub const INGRESS_URL: &'static str = "http://127.0.0.1:8080";
 
-    /// A server whose two APIs are here, and nothing else said.
+    /// A server at these two addresses, with default settings.
     #[must_use]
     pub fn at(admin: impl Into<String>, ingress: impl Into<String>) -> Self {
         Self {

@@ -164,7 +164,7 @@ fn failure_event(event: &JournalEvent) -> Event {
     }
 }
 
-/// The end has no entry of its own: a killed invocation's journal just stops.
+/// There is no entry for the end: a killed invocation's journal just stops.
 fn end(row: &Invocation) -> Option<Event> {
     let summary = match (&row.completion_result, &row.completion_failure) {
         (Some(result), Some(failure)) => format!("{result}: {}", one_line(failure)),

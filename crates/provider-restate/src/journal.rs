@@ -46,7 +46,7 @@ pub(crate) fn wait(kind: &str, command: &Value, since: Option<Timestamp>) -> Opt
     })
 }
 
-/// How it ended, as far as its journal tells; nothing when there is no journal any more.
+/// How it ended, according to its journal; none if the journal no longer exists.
 pub(crate) fn ending(entries: &[Entry]) -> Option<Ending> {
     if entries.is_empty() {
         return None;

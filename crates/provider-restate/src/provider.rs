@@ -69,7 +69,7 @@ impl RestateProvider {
         }
     }
 
-    /// What fails because the ingress does not answer. Any answer is a sign of life.
+    /// The component that is named in an error when the ingress does not answer. Any answer is a sign of life.
     async fn ingress_down(&self, call: &Call) -> Option<String> {
         let patience = Call {
             deadline: Instant::now() + call.remaining() / 2,

@@ -351,13 +351,11 @@ impl Reader {
             .filter(|entry| entry.status == "backing-off")
             .filter_map(|entry| InvocationId::parse(&entry.entry_id))
             .collect();
-        let events: Vec<JournalEvent> = match server.schema.has("sys_journal_events", "event_json")
-        {
-            true => {
-                let failures = |ids: &[_]| sql::events_of_type(ids, "TransientError");
-                self.batched(call, verb, &failed, failures).await?
-            }
-            false => Vec::new(),
+        let events: Vec<JournalEvent> = if server.schema.has("sys_journal_events", "event_json") {
+            let failures = |ids: &[_]| sql::events_of_type(ids, "TransientError");
+            self.batched(call, verb, &failed, failures).await?
+        } else {
+            Vec::new()
         };
         let events = by_id(events, |event| &event.id);
         let queued = entries.into_iter().map(|entry| {

@@ -43,7 +43,7 @@ pub(crate) enum Detail {
     },
 }
 
-/// What the journal tells of an invocation's end.
+/// What the journal shows about the end of an invocation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ending {
     /// The handler answered.
@@ -126,12 +126,13 @@ fn native(row: &Invocation, detail: &Detail) -> NativeState {
     }
 }
 
-/// Pausing a back-off by hand leaves a failure in the event, but it also leaves the retry columns
+/// Pausing a back-off manually leaves a failure in the event, but it also leaves the retry columns
 /// standing; running out of attempts clears them.
 fn pause_cause(row: &Invocation, pause: &Pause) -> &'static str {
-    match pause.last_failure.is_some() && row.next_retry_at.is_none() {
-        true => "failures",
-        false => "hand",
+    if pause.last_failure.is_some() && row.next_retry_at.is_none() {
+        "failures"
+    } else {
+        "hand"
     }
 }
 
@@ -273,7 +274,7 @@ fn lock(row: &Invocation) -> String {
     format!("{service}/{key}")
 }
 
-/// Awakeables are told from the row; the rest from the journal.
+/// Awakeables are in the row; the rest is in the journal.
 fn suspended(row: &Invocation, detail: &Detail) -> Vec<Wait> {
     /// Below are Restate's own signals: 1 asks to cancel, and is always listened for.
     const FIRST_AWAKEABLE: u32 = 17;

@@ -65,7 +65,7 @@ impl Schema {
     fn only(&self, table: &str, columns: &[&str]) -> String {
         let there = columns.iter().filter(|column| self.has(table, column));
         let spelled = there.map(|column| match *column {
-            // The rest is a stack trace, which nobody is shown.
+            // The rest is a stack trace, which is not shown.
             "last_failure" => "split_part(last_failure, chr(10), 1) AS last_failure".to_owned(),
             column => column.to_owned(),
         });
@@ -74,9 +74,10 @@ impl Schema {
 
     /// The journal's short form where there is one: it has no payloads.
     fn brief_entry(&self) -> &'static str {
-        match self.has("sys_journal", "entry_lite_json") {
-            true => "entry_lite_json",
-            false => "entry_json",
+        if self.has("sys_journal", "entry_lite_json") {
+            "entry_lite_json"
+        } else {
+            "entry_json"
         }
     }
 }
@@ -138,9 +139,10 @@ pub(crate) fn list(schema: &Schema, narrowing: &Narrowing) -> String {
             "(created_at < {time} OR (created_at = {time} AND id < {id}))"
         ));
     }
-    let conditions = match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" WHERE {}", conditions.join(" AND ")),
+    let conditions = if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", conditions.join(" AND "))
     };
     let limit = narrowing.limit;
     format!(
@@ -158,7 +160,7 @@ pub(crate) fn awaited(schema: &Schema, ids: &[InvocationId]) -> String {
     )
 }
 
-/// What tells how an invocation came to its end.
+/// The columns that show how an invocation ended.
 pub(crate) fn endings(schema: &Schema, ids: &[InvocationId]) -> String {
     let (brief, ids) = (schema.brief_entry(), id_list(ids));
     format!(
@@ -225,10 +227,11 @@ const MOST_ENTRIES: usize = 2_000;
 /// What an invocation was started with, and what it did: of payloads only the input's.
 pub(crate) fn whole(schema: &Schema, id: &InvocationId) -> String {
     let id = quoted(id.as_str());
-    let entries = match schema.has("sys_journal", "entry_lite_json") {
+    let entries = if schema.has("sys_journal", "entry_lite_json") {
         // The input is the first entry.
-        true => "entry_lite_json, CASE WHEN index = 0 THEN entry_json END AS entry_json",
-        false => "entry_json",
+        "entry_lite_json, CASE WHEN index = 0 THEN entry_json END AS entry_json"
+    } else {
+        "entry_json"
     };
     format!(
         "SELECT id, index, entry_type, name, {entries}, appended_at FROM sys_journal \

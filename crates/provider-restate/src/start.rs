@@ -76,7 +76,7 @@ async fn check_same(
     let client = &provider.reader.client;
     let query = sql::input(&invocation);
     let entries: Vec<Entry> = client.query(call, Verb::Start, &query).await?;
-    // Without a journal nothing can be compared; that it is the same key is all there is.
+    // Without a journal the inputs cannot be compared; only the key is known to be the same.
     let Some(first) = journal::input(&entries) else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! What an invocation's journal tells of its steps: runs, calls, sleeps, promises, awakeables.
+//! The steps of an invocation, from its journal: runs, calls, sleeps, promises, awakeables.
 //!
 //! A child is an execution of its own; here it is the call that waits for it. State and what an
 //! invocation does to others are no steps.
@@ -15,7 +15,7 @@ use crate::journal::{brief, command, completion, wait};
 use crate::qualifier;
 use crate::row::{Entry, Invocation};
 
-/// Commands that are over at once, or that are about another invocation.
+/// Commands that end immediately, or that are about another invocation.
 const NO_STEPS: &[&str] = &[
     "Input",
     "Output",
@@ -145,7 +145,7 @@ fn native(kind: &str, result: Option<&Outcome>) -> NativeState {
     }
 }
 
-/// What a command without a name of its own is called: what it is about.
+/// The name of a command that has none: what it is about.
 fn spoken(kind: &str, body: &Value) -> String {
     let text = |body: &Value, name: &str| body[name].as_str().map(str::to_owned);
     let target = body["invocation_target"].as_object();

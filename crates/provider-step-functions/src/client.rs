@@ -191,9 +191,10 @@ impl Client {
         ask: Ask<'_>,
         page: HistoryQuery<'_>,
     ) -> Result<Page<Event>> {
-        let turn = match page.turn_taken {
-            true => Turn::Taken(Api::GetExecutionHistory),
-            false => Turn::Of(Api::GetExecutionHistory),
+        let turn = if page.turn_taken {
+            Turn::Taken(Api::GetExecutionHistory)
+        } else {
+            Turn::Of(Api::GetExecutionHistory)
         };
         let told = self
             .ask(ask, turn, async |sdk| {

@@ -1,4 +1,4 @@
-//! A state machine's definition, as far as it tells what follows a failure and how long a Wait
+//! A state machine's definition, as far as it determines what follows a failure and how long a Wait
 //! takes. Not a validator: what cannot be understood is left out, and then nothing is claimed.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub struct State {
     pub for_people: bool,
 }
 
-/// What the member `stateway` of a task's parameters tells beside the execution and the state.
+/// What the member `stateway` of a task's parameters has beside the execution and the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Addressing {
     /// The iteration of the Map around it.

@@ -105,19 +105,16 @@ pub(crate) async fn apply(
     if !tags.is_empty() {
         provider.reader.client.tag(ask, &arn, tags).await?;
     }
-    let revision = match same {
-        true => {
-            let newest = provider.reader.client.versions(ask, &arn, 1).await?;
-            newest.first().and_then(|arn| number(arn))
-        }
-        false => {
-            let updated = provider
-                .reader
-                .client
-                .update(ask, &arn, &request.source)
-                .await?;
-            updated.as_deref().and_then(number)
-        }
+    let revision = if same {
+        let newest = provider.reader.client.versions(ask, &arn, 1).await?;
+        newest.first().and_then(|arn| number(arn))
+    } else {
+        let updated = provider
+            .reader
+            .client
+            .update(ask, &arn, &request.source)
+            .await?;
+        updated.as_deref().and_then(number)
     };
     Ok(NativeDefinition {
         name: told.name,

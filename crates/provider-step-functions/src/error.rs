@@ -150,7 +150,7 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 /// How long to wait where a standing limit is reached: it will not be over in a second.
 const LIMIT_PAUSE: Duration = Duration::from_secs(60);
 
-/// What the service or the way to it said.
+/// The error of the service or of the connection to it.
 pub(crate) fn from_sdk<E>(verb: Verb, error: &SdkError<E, HttpResponse>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! One event of a history, reduced to what tells where an execution is. No SDK types: recorded
+//! One event of a history, reduced to what shows the position of an execution. No SDK types: recorded
 //! histories, random ones and the service's own all become this.
 
 use jiff::Timestamp;
@@ -28,7 +28,7 @@ pub struct Detail {
     pub index: Option<u64>,
     /// The name of an error.
     pub error: Option<String>,
-    /// What is told of an error.
+    /// The cause of an error.
     pub cause: Option<String>,
     /// What a task calls: an activity's ARN, or an action such as `sendMessage.waitForTaskToken`.
     pub resource: Option<String>,
@@ -52,7 +52,7 @@ pub const ENDS: [&str; 4] = [
     "ExecutionAborted",
 ];
 
-/// What kind of thing an event tells.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     ExecutionStarted,
@@ -68,7 +68,7 @@ pub(crate) enum Role {
     IterationOver,
     /// An attempt begins.
     Scheduled,
-    /// An attempt goes on.
+    /// An attempt continues.
     Progress,
     /// An attempt failed.
     Failed,

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use crate::Definition;
 use crate::event::{Event, Role};
 
-/// What a history has told so far. Later events can be fed to it at any time.
+/// What is known from a history so far. Later events can be added at any time.
 #[derive(Debug, Clone)]
 pub struct Fold {
     pub(crate) frames: Vec<Frame>,
@@ -97,9 +97,9 @@ pub(crate) struct TaskCall {
 pub struct Failure {
     /// The event that says so.
     pub event: u64,
-    /// The error's name, where it is told.
+    /// The name of the error, if the event has one.
     pub error: Option<String>,
-    /// What is told of it.
+    /// The cause of the error, if the event has one.
     pub cause: Option<String>,
     /// When.
     pub at: Option<Timestamp>,
@@ -507,7 +507,7 @@ impl Fold {
         }
     }
 
-    /// After a redrive, work goes on in places that were over.
+    /// After a redrive, work continues in states that had ended.
     fn revive(&mut self, frame: usize) {
         if self.redrives == 0 {
             return;
@@ -552,7 +552,7 @@ impl Visit {
         }
     }
 
-    /// An attempt begins, goes on or fails.
+    /// An attempt begins, continues or fails.
     fn take(&mut self, event: &Event) {
         let role = event.role();
         match role {

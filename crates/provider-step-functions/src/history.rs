@@ -1,6 +1,6 @@
 //! A history for people: each event with the step and the attempt it belongs to.
 //!
-//! Pages are told one at a time and must add up to the same history whatever their size, so what
+//! Pages are read one at a time and must give the same history whatever their size, so what
 //! is needed to go on is small and travels in the cursor.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub(crate) async fn history(
     Ok(HistoryPage { events, next })
 }
 
-/// The most events kept in mind; of older ones the step is not told.
+/// The maximum number of events remembered; older events are shown without their step.
 const MOST_KEPT: usize = 32;
 
 /// Where an event stands, for those that follow it.
@@ -64,7 +64,7 @@ struct Stand {
     attempt: u32,
 }
 
-/// Tells events in ascending order.
+/// Converts events in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Teller {
     kept: BTreeMap<u64, Stand>,

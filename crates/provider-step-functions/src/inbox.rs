@@ -2,7 +2,7 @@
 //!
 //! `GetActivityTask` hands out the next task of whichever execution. A task that was taken for one
 //! signal and belongs to another execution is kept here for that one's own signal, alive by
-//! heartbeats, and until then nobody else has it. So an activity is only asked for tasks when the
+//! heartbeats, and until then no other worker has it. So an activity is only asked for tasks when the
 //! operator says that it is answered here, when someone waits for a task that is not here yet, and
 //! no longer than that.
 
@@ -134,7 +134,7 @@ impl Inbox {
         }
     }
 
-    /// Sees to it that the activity is polled and what is held is kept alive.
+    /// Makes sure that the activity is polled, and that heartbeats are sent for the tasks that were taken.
     fn see_to_it(&self, activity: &str) {
         let polled = self.shared.with(activity, |desk| {
             std::mem::replace(&mut desk.is_polled, true)
@@ -204,7 +204,7 @@ impl Shared {
             // There is no way to give it back. Not kept alive, it ends by its own timeout.
             tracing::warn!(
                 activity,
-                "a task names no execution, so nobody can answer it"
+                "a task names no execution, so it cannot be answered"
             );
             return Err(nameless(activity));
         };
@@ -212,7 +212,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends heartbeats for as long as anything is held or waited for, and forgets what is over.
+    /// Sends heartbeats while any task is taken or awaited, and forgets tasks that are over.
     async fn keep_alive(&self) {
         let mut due = self.clock.now();
         loop {
@@ -284,7 +284,7 @@ fn full() -> Error {
     Error::new(ErrorKind::Throttled, Verb::Signal, message)
         .with_reason("INBOX_FULL")
         .with_retry_after(Duration::from_secs(60))
-        .with_hint("Signal or cancel the executions that wait, or give each kind of step an activity of its own.")
+        .with_hint("Signal or cancel the executions that wait, or give each kind of step its own activity.")
 }
 
 fn nameless(activity: &str) -> Error {

@@ -25,7 +25,7 @@ pub enum Api {
     ListStateMachines,
     /// Ends.
     StopExecution,
-    /// Goes on after a failure.
+    /// Continues after a failure.
     RedriveExecution,
     /// Answers a task.
     SendTaskSuccess,
@@ -79,7 +79,7 @@ impl Api {
     ];
 
     /// Whether a call whose answer was lost may be made again. A task's answer may have been taken
-    /// although nobody heard of it, and then the second one is refused; a task that was handed out
+    /// although its answer was lost, and then the second one is refused; a task that was handed out
     /// is gone.
     #[must_use]
     pub const fn is_repeatable(self) -> bool {

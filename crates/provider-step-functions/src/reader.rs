@@ -155,7 +155,7 @@ impl Reader {
         Ok((seen, ended))
     }
 
-    /// The items of the distributed Maps that are open: counted anew where the quota has a turn to
+    /// The items of the distributed Maps that are open: counted again if the quota has a call to
     /// spare, else as they were counted last. To be without them is no failure.
     async fn items(
         &self,
@@ -262,7 +262,7 @@ enum Start {
     After(Page<Event>),
 }
 
-/// What the newest page of a long history tells without the definition: the one step that runs, if
+/// What the newest page of a long history shows without the definition: the one step that runs, if
 /// that is what it shows. Whatever else may be open, an execution with a step that runs is running,
 /// so the sub-state is certain; that there may be more is marked as partial.
 fn glimpse(page: &Page<Event>) -> Option<Fold> {

@@ -96,7 +96,7 @@ const STATUSES: [&str; 6] = [
 /// What a list may be narrowed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Narrowing<'t> {
-    /// One after the other; `None` is every status at once.
+    /// One after the other; `None` is every status in one call.
     pub(crate) statuses: Vec<Option<&'static str>>,
     /// Only this state machine.
     pub(crate) machine: Option<String>,
@@ -158,7 +158,7 @@ fn statuses(wanted: &[SubState], table: &Table) -> Vec<Option<&'static str>> {
     }
 }
 
-/// The refusal of a signal that nobody, or more than one, waits for.
+/// The refusal of a signal that no step, or more than one step, waits for.
 pub(crate) fn not_awaited(signal: &str, awaited: &[String]) -> Error {
     let message = match awaited {
         [] => format!("no step waits for `{signal}`"),

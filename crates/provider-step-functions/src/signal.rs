@@ -65,7 +65,7 @@ pub(crate) async fn signal(
     provider.reader.get(ask, arn, View::Basic).await
 }
 
-/// The one step that a signal names, and what it is told.
+/// The one step that a signal names, and the answer for it.
 fn addressee(
     provider: &StepFunctionsProvider,
     ask: Ask<'_>,
@@ -192,7 +192,7 @@ async fn send_reply(
     }
 }
 
-/// The token that a step waits for: its history tells what it was sent with.
+/// The token that a step waits for: the history shows with which input it was sent.
 async fn token_of(
     provider: &StepFunctionsProvider,
     ask: Ask<'_>,
@@ -243,7 +243,7 @@ fn denial(request: &SignalRequest) -> Result<Reply> {
     Ok(Reply::Failure { error, cause })
 }
 
-/// `GetActivityTask` gives the next task of whichever execution: whoever takes a task to answer one
+/// `GetActivityTask` gives the next task of any execution: a caller that takes a task to answer one
 /// execution may have taken another's.
 fn for_a_worker(verb: Verb, step: &str) -> Error {
     let message = format!("`{step}` waits for a worker of its activity");
@@ -271,7 +271,7 @@ fn taken_by_another(verb: Verb, step: &str) -> Error {
 fn untold(verb: Verb) -> Error {
     let message = "the history does not tell the task's token";
     Error::new(ErrorKind::FailedPrecondition, verb, message)
-        .with_hint("Whoever was sent the token has to answer it.")
+        .with_hint("The service that received the token has to answer it.")
 }
 
 /// The text at the path. A message body may itself be a JSON text.

@@ -32,7 +32,7 @@ pub(crate) async fn start(
         Ok(started) if mark.is_none() || is_express(&started.arn) => {
             shown_at_start(&started, &machine)
         }
-        // The service takes the same name and input for the same start, whoever asks.
+        // The service treats the same name and input as the same start, for every caller.
         Ok(started) => match settle(provider, ask, request, (&started.arn, &input)).await {
             Err(error) if error.kind == ErrorKind::NotFound => shown_at_start(&started, &machine),
             settled => settled,

@@ -63,7 +63,7 @@ pub(crate) async fn retry_from(
     }
     let cannot = |message: &str| Error::new(ErrorKind::Unsupported, ask.verb, message);
     if request.input.is_some() {
-        return Err(cannot("a redrive goes on with the input there was")
+        return Err(cannot("a redrive continues with the recorded input")
             .with_hint("Start a new execution with the other input."));
     }
     request.ensure_plain()?;

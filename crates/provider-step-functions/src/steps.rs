@@ -19,7 +19,7 @@ pub(crate) use items::{map_runs, with_items};
 /// The open steps of an execution.
 ///
 /// `now` matters only where the definition is not known: then a failure that stands for a while
-/// is taken for a pause between attempts, because whatever else follows a failure follows at once.
+/// is treated as a pause between attempts, because everything else that follows a failure follows immediately.
 #[must_use]
 pub fn steps(fold: &Fold, definition: &Definition, now: Timestamp) -> Vec<StepObservation> {
     let found = leaves(fold, definition, now);
@@ -61,9 +61,9 @@ pub(crate) struct Awaited {
 /// Of whom the answer is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// Of whoever has the token.
+    /// The owner of the token must answer.
     Token {
-        /// The event that tells what the token was sent with.
+        /// The event that shows with which input the token was sent.
         event: u64,
         /// Where in the parameters the token is.
         path: Vec<String>,

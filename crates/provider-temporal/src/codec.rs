@@ -75,7 +75,7 @@ struct Body {
     data: String,
 }
 
-/// Whether nobody else can read what is sent to this address.
+/// Whether data sent to this address cannot be read by others.
 fn keeps_secrets(url: &reqwest::Url) -> bool {
     url.scheme() == "https" || is_local(url)
 }

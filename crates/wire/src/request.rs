@@ -52,7 +52,7 @@ pub fn view(view: View) -> i32 {
     }
 }
 
-/// How much is wanted, of the wire.
+/// The view that is wanted, as a number of the wire.
 #[must_use]
 pub fn read_view(view: i32) -> View {
     match v1::View::try_from(view) {

@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Between two lists that agree nothing has moved, so what was counted in between must agree too.
+/// If two lists agree, nothing changed between them, so a count made between them must agree too.
 async fn agrees_with_what_a_list_shows(stage: Stage) -> Outcome {
     for scene in [Scene::Succeeded, Scene::Steps(vec![SubState::Waiting])] {
         stage.scene(scene).await?;

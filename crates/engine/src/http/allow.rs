@@ -103,7 +103,7 @@ impl AllowList {
         self.entries.iter().any(|entry| entry.scheme == scheme)
     }
 
-    /// Whether a step may call this address, as far as its text tells.
+    /// Whether a step may call this address, decided by its text alone.
     pub(super) fn check(&self, url: &Url) -> Result<(), NotAllowed> {
         if self.entries.is_empty() {
             return Err(NotAllowed::Nothing);

@@ -130,7 +130,7 @@ fn body_of(headers: &HeaderMap, body: &[u8]) -> (Value, Option<&'static str>) {
     }
 }
 
-/// Whether the content is said to be JSON.
+/// Whether the content type is JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers
         .get(CONTENT_TYPE)

@@ -73,19 +73,19 @@ impl Caller {
     }
 
     pub(super) fn with(settings: &HttpSettings, resolver: Resolver) -> Result<Self, String> {
-        // Whoever was first in this process has chosen; both choices are good.
+        // The first choice in this process counts; both are good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let allow = Arc::clone(&resolver.allow);
         let mut builder = Client::builder()
             .connect_timeout(settings.connect_timeout)
             .redirect(reqwest::redirect::Policy::none())
-            // A proxy would connect to addresses that nobody checked.
+            // A proxy would connect to addresses that were not checked.
             .no_proxy()
             .referer(false)
             .user_agent(concat!("stateway/", env!("CARGO_PKG_VERSION")))
             .dns_resolver(resolver);
         if !allow.uses("https") {
-            // The system's authorities need not be there when nobody asks them.
+            // The system's authorities need not exist if they are not used.
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| error.to_string())?;

@@ -49,7 +49,7 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let host = name.as_str();
             let found = lookup(host.to_owned()).await?;
-            // One bad address spoils the name: whoever answers like that is not to be trusted.
+            // If any address is blocked, the name is refused: its DNS server cannot be trusted.
             for address in &found {
                 allow.check_address(host, address.ip())?;
             }

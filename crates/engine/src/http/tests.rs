@@ -132,7 +132,7 @@ async fn the_address_that_was_checked_is_the_one_connected_to() {
 async fn a_name_that_turns_inside_later_is_refused_then() {
     let (server, port) = server().await;
     let allow = format!("http://api.example:{port}");
-    // The first address is public and answers to nobody here.
+    // The first address is public and does not answer here.
     let lab = lab(&[&allow], false, &["192.88.99.1", "127.0.0.1"]);
     let mut call = request("GET", format!("http://api.example:{port}/"));
     call.limit = Duration::from_millis(50);

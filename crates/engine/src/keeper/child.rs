@@ -194,7 +194,10 @@ impl Keeper {
         });
         // A parent that has ended or gone another way does not wait any more.
         if let Err(error) = done {
-            tracing::debug!(number = parent.number, "nobody waits for a child: {error}");
+            tracing::debug!(
+                number = parent.number,
+                "no parent waits for this child: {error}"
+            );
         }
     }
 

@@ -336,7 +336,7 @@ impl Dispatch {
         Some((entry, Some(worker)))
     }
 
-    /// A task that waited is over: takes such out of the lines once there are many of them.
+    /// Counts a queued task that is no longer needed, and removes such tasks from the queues once there are many.
     fn tidy(&mut self) {
         self.left += 1;
         if self.left > MOST_LEFT && self.left > self.tasks.len() {

@@ -221,7 +221,7 @@ impl Executions {
         self.active
     }
 
-    /// Tells every execution that the wall clock was moved by this much, forward or back.
+    /// Notifies every execution that the wall clock was moved by this much, forward or back.
     pub(super) fn notice_jump(&mut self, now: Timestamp, by: SignedDuration) {
         let numbers: BTreeSet<i64> = self.live.keys().copied().collect();
         for number in numbers {

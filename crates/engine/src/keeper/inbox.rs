@@ -31,7 +31,7 @@ pub(crate) enum Message {
         session: u64,
         offer: Offer,
         tell: mpsc::UnboundedSender<WorkerMessage>,
-        /// The engine's own caller of HTTP steps, and nobody else.
+        /// Only the part of the engine that runs HTTP steps.
         http: bool,
     },
     Offer {
@@ -282,7 +282,7 @@ impl Inbox {
             .map_err(|_| EngineError::stopped())
     }
 
-    /// Sends a message of the engine's own parts, which nobody waits for.
+    /// Sends a message of another part of the engine, without waiting for an answer.
     pub(crate) fn tell(&self, message: Message) {
         let counted = Counted::No;
         // An engine that has stopped needs no messages.
@@ -305,7 +305,7 @@ impl Inbox {
 impl Message {
     /// Answers the caller with an error. Workers get no answer, so they send again.
     pub(super) fn refuse(self, error: EngineError) {
-        // Nobody waiting for the answer is no failure.
+        // The caller may have stopped waiting, which is not an error.
         match self {
             Self::Ask(ask) => {
                 let (Ask::Start { answer, .. }

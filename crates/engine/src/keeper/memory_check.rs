@@ -96,7 +96,7 @@ impl Keeper {
         read.is_ok() && contains
     }
 
-    /// Memory that has seen more than the log: what was said to be written is lost.
+    /// Memory is ahead of the log: acknowledged writes are lost.
     fn ahead(&self, live: &Live) -> Option<Finding> {
         if !live.lines.is_empty() || live.status.is_none() {
             return None;

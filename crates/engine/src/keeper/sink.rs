@@ -46,7 +46,7 @@ impl Keeper {
         }
     }
 
-    /// The place after which events have to stay; nothing where nobody needs them.
+    /// The position after which events must be kept; none if no receiver needs them.
     pub(super) fn needed_by_sinks(&self) -> Option<i64> {
         self.sinks.values().min().copied()
     }

@@ -8,7 +8,7 @@ use stateway_model::SubState;
 
 use crate::request::EventRecord;
 
-/// The names by which facts are told and chosen: an execution's own without their first word.
+/// The names by which facts are sent and selected: those of executions without their first word.
 pub const EVENT_NAMES: &[&str] = &[
     "created",
     "queued",
@@ -101,7 +101,7 @@ impl CloudEvent {
     }
 }
 
-/// A fact's name, as it is told: `ExecutionRolledBack` is `rolled-back`, `StepStarted` is
+/// The name of a fact in an event: `ExecutionRolledBack` is `rolled-back`, `StepStarted` is
 /// `step-started`.
 pub(super) fn name(fact: &Fact) -> String {
     let name = fact.name();
@@ -124,7 +124,7 @@ fn detail(fact: &Fact) -> Value {
     }
 }
 
-/// Where an execution is after its last event; before that, only a replay could tell.
+/// The state of an execution after its last event. The state after an earlier event would need a replay.
 const fn final_sub_state(fact: &Fact) -> Option<SubState> {
     match fact {
         Fact::ExecutionCompleted { .. } => Some(SubState::Succeeded),

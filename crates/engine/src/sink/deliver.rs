@@ -74,7 +74,7 @@ impl Post {
             return Err(WebhookError::NoSecret(settings.name.clone()));
         }
         let url = settings.url()?;
-        // Whoever was first in this process has chosen; both choices are good.
+        // The first choice in this process counts; both are good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -83,7 +83,7 @@ impl Post {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("stateway/", env!("CARGO_PKG_VERSION")));
         if url.scheme() == "http" {
-            // The system's authorities need not be there when nobody asks them.
+            // The system's authorities need not exist if they are not used.
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| WebhookError::Client {
@@ -215,8 +215,7 @@ fn json(event: &CloudEvent) -> Vec<u8> {
     serde_json::to_vec(event).expect("an event came from JSON and becomes JSON")
 }
 
-/// A pause between its half and its whole, so that receivers that came back are not all asked at
-/// once.
+/// A random pause between half and all of this time, so that not every receiver is called at the same moment.
 fn shortened(pause: Duration) -> Duration {
     let mut byte = [0];
     // Without randomness the pause is whole, which is as good.

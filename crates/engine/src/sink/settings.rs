@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 64;
 /// One webhook.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// Its name. Where it has got to is kept under it, so another name begins anew.
+    /// Its name. Its position in the log is stored under this name, so a new name starts from the beginning.
     pub name: String,
     /// Where events are posted to.
     pub url: String,

@@ -391,7 +391,7 @@ fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
             ..Turn::default()
         };
         store.commit(&turn).unwrap();
-        // A recovery may have to write one anew.
+        // A recovery may have to write a row again.
         let again = Turn {
             requests: vec![Answered {
                 number: 10,

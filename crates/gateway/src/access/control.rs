@@ -273,7 +273,7 @@ mod tests {
         let rules = Rules::parse(READERS, Place::OwnFile).unwrap();
         let control = AccessControl::load(&settings(RulesSource::Fixed(rules)), true);
         let control = control.unwrap().unwrap();
-        // Each request has an identity of its own, and they are equal.
+        // Each request has its own identity, and they are equal.
         let (first, second) = (identity(&["r"]), identity(&["r"]));
         assert!(Arc::ptr_eq(
             &control.grants(&first),

@@ -69,7 +69,7 @@ const METHODS: [(&str, Permission); 47] = [
     ("BackupStore", Operate),
 ];
 
-/// The permission that a method needs; none for a method that nobody may call.
+/// The permission that a method needs; none for a method that no caller may use.
 pub(crate) fn permission_of(method: &str) -> Option<Permission> {
     let found = METHODS.iter().find(|(name, _)| *name == method);
     found.map(|(_, permission)| *permission)

@@ -285,7 +285,7 @@ impl LogFiles {
         Ok(())
     }
 
-    /// Records in a file that nobody finds under its name are lost.
+    /// Records in a file that cannot be found under its name are lost.
     fn check_place(&self) -> io::Result<()> {
         let found = std::fs::metadata(&self.path);
         if found.is_ok_and(|found| number_of(&found) == self.written) {

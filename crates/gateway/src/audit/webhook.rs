@@ -80,7 +80,7 @@ impl Webhook {
         if url.scheme() != "https" && !(url.scheme() == "http" && is_local) {
             return Err(wrong("it must be https, or http on this machine"));
         }
-        // Whoever was first in this process has chosen; both choices are good.
+        // The first choice in this process counts; both are good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .timeout(settings.timeout)

@@ -30,7 +30,7 @@ pub(super) enum Ask {
 
 pub(super) struct Entry {
     pub(super) record: Record,
-    /// None if nobody waits.
+    /// None if no caller waits.
     pub(super) answer: Option<oneshot::Sender<Written>>,
     pub(super) admission: Option<Admission>,
 }

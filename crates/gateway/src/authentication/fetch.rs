@@ -19,7 +19,7 @@ pub(super) enum ClientError {
     Other(String),
 }
 
-/// Chooses the cryptography of HTTP clients in this process. Whoever was first has chosen; both choices
+/// Chooses the cryptography of HTTP clients in this process. The first choice counts; both
 /// are good.
 pub fn use_ring() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -51,7 +51,7 @@ impl Fetcher {
             let trusted = trusted.map_err(|error| wrong(error.to_string()))?;
             builder = builder.tls_certs_only(trusted);
         } else if address.starts_with("http://") {
-            // The system's authorities need not be there when nobody asks them.
+            // The system's authorities need not exist if they are not used.
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build();

@@ -34,7 +34,7 @@ enum Source {
     File(std::path::PathBuf),
     Url {
         place: Place,
-        /// When keys were last asked for. Held while they are, so that one fetch serves everyone.
+        /// When keys were last fetched. Locked during a fetch, so that one fetch serves all callers.
         asked: tokio::sync::Mutex<Option<Instant>>,
     },
 }
@@ -186,7 +186,7 @@ impl JwksStore {
         if asked.is_some_and(|at| at.elapsed() < pause) {
             return;
         }
-        // Noted before: a client that gives up in the middle must not cause a fetch of its own.
+        // Noted before the fetch: a client that gives up during it must not cause another fetch.
         *asked = Some(Instant::now());
         match place {
             Place::Fixed { url, fetcher } => self.replace(fetcher.get(url).await, url),

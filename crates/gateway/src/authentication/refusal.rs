@@ -106,7 +106,7 @@ impl Unauthenticated {
                 "Use a kind of credential that the section [authentication] of the gateway configures."
             }
             Self::Jwt(JwtError::Expired) | Self::ApiKey(KeyError::Expired) => {
-                "Get a new one from whoever issued it."
+                "Get a new one from its issuer."
             }
             Self::Jwt(_) => "Use a token of the configured issuer for the configured audience.",
             Self::ApiKey(_) => "Create a key with `stateway keys create`.",

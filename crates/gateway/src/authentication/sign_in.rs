@@ -151,7 +151,7 @@ impl std::fmt::Debug for SignIn {
 }
 
 impl SignIn {
-    /// None if nobody can sign in.
+    /// None if sign-in is not configured.
     pub(super) fn load(
         settings: &AuthenticationSettings,
         provider: Option<&Arc<OpenIdProvider>>,

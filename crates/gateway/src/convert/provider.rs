@@ -17,9 +17,10 @@ pub(crate) fn provider(upstream: &Upstream, with_table: bool) -> v1::Provider {
         title: table.title.clone(),
         capabilities: Some(capabilities(upstream.capabilities())),
         health: Some(provider_health(upstream)),
-        table: match with_table {
-            true => table.rows().iter().map(table_row).collect(),
-            false => Vec::new(),
+        table: if with_table {
+            table.rows().iter().map(table_row).collect()
+        } else {
+            Vec::new()
         },
     }
 }

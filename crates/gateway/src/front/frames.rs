@@ -72,7 +72,7 @@ impl FrameBudget {
         }
     }
 
-    /// Whether the other end has said which protocol it speaks and begun to speak it.
+    /// Whether the other end has chosen a protocol and started to use it.
     pub(super) const fn has_begun(&self) -> bool {
         self.has_begun
     }

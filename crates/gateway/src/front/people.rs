@@ -21,11 +21,11 @@ pub(super) const METHODS: &str = "/sign-in/methods";
 /// Who sends the request.
 pub(super) const WHO: &str = "/whoami";
 
-/// Without a method of authentication nobody signs in.
+/// Without authentication there is no sign-in.
 pub(super) const NO_METHODS: &str =
     r#"{"authentication":false,"oidc":null,"api_keys":false,"tokens":false}"#;
 
-/// Without a method of authentication nobody is anyone.
+/// Without authentication there are no sessions.
 pub(super) const ANONYMOUS: &str =
     r#"{"subject":"anonymous","roles":[],"tenant":null,"method":"none","permissions":null}"#;
 

@@ -24,7 +24,7 @@ const MOST_PER_CALL: i64 = 10_000;
 /// A purge stops this long before its deadline, so that it can report how far it came.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// The service over every provider with a store of its own.
+/// The service over every provider that has a store.
 pub(crate) struct Admin {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
@@ -123,7 +123,7 @@ impl Admin {
     }
 }
 
-/// The time of `end_time < TIME`. The engine removes by the end alone, so no other condition is taken.
+/// The time of `end_time < TIME`. The engine selects by the end time only, so other conditions are refused.
 fn ended_before(filter: &str) -> Result<Timestamp, Status> {
     let hint = "Write `end_time < TIME`, for example `end_time < 2026-01-01T00:00:00Z`.";
     let wrong = |message: String| {

@@ -32,7 +32,7 @@ const DEFINITIONS_PER_PAGE: usize = 50;
 /// The most revisions that are named; older ones can still be asked for.
 const MOST_REVISIONS: usize = 1_000;
 const PURPOSE: &str = "definitions";
-/// What a source is called that nobody named.
+/// The name of a source that was sent without one.
 const UNNAMED: &str = "definition";
 
 /// The service over every provider with portable definitions; validation needs none.

@@ -171,7 +171,7 @@ impl Shell {
         match outcome {
             Ok(answer) => {
                 let mut response = Response::new(answer);
-                // Without an id of its own the client has no use for ours, unless it failed.
+                // A client that sent no id needs ours only if the call failed.
                 if let Some(sent) = sent {
                     echo(response.metadata_mut(), &sent);
                 }

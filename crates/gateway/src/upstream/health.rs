@@ -1,4 +1,4 @@
-//! Asks each provider how it is, and tells the standard health service.
+//! Asks each provider for its health, and reports it to the standard health service.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -141,7 +141,7 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    /// Asks one provider again and again, until told to stop.
+    /// Asks one provider repeatedly, until it is stopped.
     pub(crate) async fn run(self: Arc<Self>, upstream: Arc<Upstream>) {
         loop {
             let before = upstream.report().serving;
@@ -180,7 +180,7 @@ impl Prober {
         }
     }
 
-    /// Reports the gateway as a whole: it serves unless an engine of its own process does not.
+    /// Reports the health of the whole gateway: it serves unless an engine in its process does not.
     async fn report_whole(&self) {
         if self.stop.is_cancelled() {
             return;
@@ -193,7 +193,7 @@ impl Prober {
         self.reporter.set_service_status("", status).await;
     }
 
-    /// Tells the health service that nothing is served any more.
+    /// Reports to the health service that nothing is served any more.
     pub(crate) async fn drain(&self) {
         self.reporter
             .set_service_status("", ServingStatus::NotServing)

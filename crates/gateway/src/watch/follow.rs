@@ -31,7 +31,7 @@ const TOO_MANY_EXECUTIONS: &str = "TOO_MANY_EXECUTIONS";
 /// Why a follower ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Followed {
-    /// Nobody listens any more, the topic was given up, or the hub stops.
+    /// No reader is left, the topic was given up, or the hub stops.
     Unwatched,
     /// The provider described itself in another way: the topic has to be followed again from the start.
     Changed,
@@ -82,7 +82,7 @@ pub(super) async fn pushed(hub: &Hub, upstream: &Upstream, topic: &Topic) -> Fol
 
 /// Why following a stream ended without an error.
 enum End {
-    /// Nobody listens any more, or the hub stops.
+    /// No reader is left, or the hub stops.
     Unwatched,
     /// The state table or the manner of following has changed.
     Changed,
@@ -299,7 +299,7 @@ pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Erro
     Next::Retry
 }
 
-/// Waits. True if nobody listens any more or the hub stops.
+/// Waits. True if no reader is left or the hub stops.
 pub(super) async fn rest(hub: &Hub, topic: &Topic, pause: Duration) -> bool {
     tokio::select! {
         () = hub.stop.cancelled() => true,

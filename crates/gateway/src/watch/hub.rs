@@ -62,7 +62,7 @@ impl Hub {
         })
     }
 
-    /// Waits for every follower to end, once the hub was told to stop.
+    /// Waits for every follower to end, after the hub was stopped.
     pub(crate) async fn drained(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -78,7 +78,7 @@ impl Hub {
             let shown = &mut basic.execution;
             (shown.input, shown.output) = (None, None);
             shown.forks.clear();
-            // A collection that is full learns of the execution from the provider, and ends.
+            // A collection that is full reads the execution from the provider later, and then ends.
             let _ = topic.see(basic, asked);
             topic.hurry();
             self.wake_poller(&name.provider);
@@ -110,7 +110,7 @@ impl Hub {
             .collect()
     }
 
-    /// Takes a place at a topic, beginning to follow it if nobody does yet.
+    /// Adds a reader to a topic, and starts to follow the topic if it has no reader yet.
     pub(super) fn join(
         self: &Arc<Self>,
         upstream: &Arc<Upstream>,
@@ -221,7 +221,7 @@ impl Hub {
         polled
     }
 
-    /// Forgets a topic nobody has listened to for a while. True if it is forgotten.
+    /// Forgets a topic that had no reader for a while. True if it is forgotten.
     pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
         let mut topics = self.topics();
         // When topics are scarce, idle ones are dropped immediately.

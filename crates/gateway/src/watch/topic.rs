@@ -98,7 +98,7 @@ pub(super) struct Manner {
 
 pub(super) struct Topic {
     pub(super) key: TopicKey,
-    /// Tells cursors of this topic from those of one that was forgotten meanwhile.
+    /// Distinguishes cursors of this topic from those of a topic that was forgotten meanwhile.
     pub(super) epoch: u64,
     /// The provider pushes its changes. May change with the description of the provider.
     is_pushed: AtomicBool,
@@ -239,7 +239,7 @@ impl Topic {
         inner.latest.clear();
         // Cursors of before do not lead over the gap.
         inner.sequence += 1;
-        // An error means that nobody listens, which is no error.
+        // Sending fails if there is no reader, which is not a problem.
         let _ = self.news.send(News::Failed(Arc::new(status)));
     }
 
@@ -410,7 +410,7 @@ impl Topic {
         self.readers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether nobody has listened for this long.
+    /// Whether there was no reader for this long.
     pub(super) fn is_idle_for(&self, linger: Duration) -> bool {
         self.readers.load(Ordering::Relaxed) == 0 && self.inner().idle_since.elapsed() >= linger
     }

@@ -75,7 +75,7 @@ impl Hub {
 }
 
 impl Hub {
-    /// Waits for the end by a push of its own: nothing in between is asked for, so there is
+    /// Waits for the end through a separate push: no change before the end is requested, so there is
     /// nothing to share with other readers. Nothing when the push fails: then it is waited for in
     /// the way that survives an outage.
     async fn wait_for_end(

@@ -64,7 +64,7 @@ fn candidate(draft: &Draft<'_>) -> Option<StepIx> {
     None
 }
 
-/// Whether nobody knows if the step completed, and its compensation has not begun.
+/// Whether it is unknown if the step completed, and its compensation has not begun.
 const fn is_unknown(run: &StepRun) -> bool {
     run.unknown && !run.undoing
 }

@@ -1,4 +1,4 @@
-//! Separation of duties: nobody decides about what they started, had run again, or worked on, nor
+//! Separation of duties: a person cannot decide about what they started, had run again, or worked on, nor
 //! about a request for an approval that they gave to another role.
 //!
 //! Names of people are compared without regard to case and surrounding spaces, so that a second

@@ -127,7 +127,7 @@ fn fail_lost(draft: &mut Draft<'_>, ix: StepIx, undoes: bool) {
     }
 }
 
-/// Nobody knows how an attempt ended that was to be cancelled.
+/// It is unknown how a cancelled attempt ended.
 pub(super) fn lose(draft: &mut Draft<'_>, ix: StepIx) {
     let plan = Arc::clone(&draft.head().plan);
     let compensation = plan.compensation(ix);

@@ -98,7 +98,7 @@ pub struct InboxRequest {
     pub hints: InboxHints,
     /// The most rows of a page, at least 1.
     pub page_size: usize,
-    /// Where the last page ended, as the provider said it.
+    /// The provider's cursor at the end of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -173,13 +173,13 @@ pub struct Approval {
 /// How far an approval is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalState {
-    /// Nobody has decided.
+    /// No decision yet.
     Pending,
     /// Granted.
     Granted,
     /// Rejected.
     Rejected,
-    /// Nobody decided in time.
+    /// No decision in time.
     Expired,
     /// It is not needed any more.
     Withdrawn,
@@ -248,7 +248,7 @@ pub struct Escalation {
 /// How far an escalation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscalationState {
-    /// Nobody has decided.
+    /// No decision yet.
     Pending,
     /// Someone has decided.
     Resolved,

@@ -27,7 +27,7 @@ pub trait Recovery: Send + Sync {
     /// Repairs what contradicts the log. Where the log is not whole, the execution continues on a new
     /// branch from the last event that can be trusted.
     ///
-    /// - Nothing is removed, and each repair is an event of its own.
+    /// - Nothing is removed, and each repair is a separate event.
     async fn recover(&self, call: &Call, request: RecoverRequest) -> Result<Recovered>;
 }
 

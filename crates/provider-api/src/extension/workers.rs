@@ -17,7 +17,7 @@ pub trait Workers: Send + Sync {
     /// Connects a worker.
     ///
     /// - A worker that connects again with the same id keeps its tasks; its earlier session is closed.
-    /// - Dropping the session tells the engine that the connection is gone.
+    /// - Dropping the session reports to the engine that the connection is gone.
     async fn connect(&self, call: &Call, offer: WorkerOffer) -> Result<WorkerConnection>;
 
     /// Who is connected and what waits, at this moment.
@@ -61,11 +61,11 @@ pub struct WorkerOffer {
     pub roles: Vec<Arc<str>>,
     /// Its skills.
     pub skills: Vec<Arc<str>>,
-    /// How many tasks it may hold at once, prefetched ones included.
+    /// The maximum number of tasks that it has at one time, prefetched ones included.
     pub capacity: u32,
     /// Whose tasks it does; everyone's when empty.
     pub tenant: Arc<str>,
-    /// The person or service in whose name it is connected; empty where nobody is named. They may not
+    /// The person or service in whose name it is connected; empty if none is named. They may not
     /// decide about the worker's steps.
     pub identity: Arc<str>,
 }
@@ -127,7 +127,7 @@ pub struct WorkerTask {
     pub action: Arc<str>,
     /// The input.
     pub input: Payload,
-    /// What a validator said of the attempt before; may be empty.
+    /// The feedback of a validator on the previous attempt; may be empty.
     pub feedback: Option<Arc<str>>,
     /// When the attempt times out.
     pub deadline: Option<Timestamp>,
@@ -142,7 +142,7 @@ pub struct WorkerTask {
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskOutcome {
-    /// It completed. An output that the engine cannot use fails the attempt, and the worker is told.
+    /// It completed. An output that the engine cannot use fails the attempt, and the worker is notified.
     Completed {
         /// The output; none is no output.
         output: Option<Payload>,

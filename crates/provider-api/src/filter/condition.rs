@@ -1,6 +1,6 @@
 //! A kind of condition: which fields a filter may name, and how each is compared.
 //!
-//! Filters over executions are one kind. Whoever filters something else implements [`Condition`] and
+//! Filters over executions are one kind. A filter over something else implements [`Condition`] and
 //! gets the same grammar and the same error messages.
 
 use super::{Comparison, Equality, Operand};

@@ -132,7 +132,7 @@ fn find_ambiguity(rows: &[Row]) -> Result<(), TableError> {
     Ok(())
 }
 
-/// Equally qualified rows of one state are told apart by a qualifier that both name with
+/// Equally qualified rows of one state are distinguished by a qualifier that both name with
 /// different values.
 fn may_both_hold(a: &Row, b: &Row) -> bool {
     let told_apart = |name: &String, value: &String| b.when.get(name).is_some_and(|b| b != value);

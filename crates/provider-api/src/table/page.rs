@@ -1,7 +1,7 @@
 //! A provider's documentation page: hand-written words around a generated table.
 //!
 //! Pure: the old page and the table go in, the new page comes out. Who reads and writes files is
-//! `cargo xtask docs`; who checks that nobody forgot it is the test `tables.rs`.
+//! `cargo xtask docs`; the test `tables.rs` checks that the page is current.
 
 use thiserror::Error;
 

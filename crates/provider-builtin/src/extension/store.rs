@@ -82,7 +82,7 @@ fn no_folder(folder: &Path, error: &std::io::Error) -> Error {
     )
 }
 
-/// A file name and nothing else, so that nobody writes beside the backup directory.
+/// A file name without a path, so that no backup is written outside the backup directory.
 fn place(directory: Option<&Path>, file: &str) -> Result<PathBuf> {
     let directory = directory.ok_or_else(|| {
         refused(

@@ -215,7 +215,7 @@ fn everything() -> Filter<PolicyCondition> {
     Filter::And(Vec::new())
 }
 
-/// The column in the file follows from the place of the text; the one in the text is part of the
+/// The column in the file is computed from the position of the text; the column inside the text is part of the
 /// message.
 fn filter<'de, D: Deserializer<'de>>(from: D) -> Result<Filter<PolicyCondition>, D::Error> {
     let text = String::deserialize(from)?;

@@ -184,9 +184,10 @@ fn execution(native: &NativeState) -> Result<Plan, Skip> {
 
 fn step(native: &NativeState) -> Result<Plan, Skip> {
     let parked = native.qualifiers.contains_key("parked");
-    let on_failure = match parked {
-        true => json!({"onFailure": "pause"}),
-        false => json!({}),
+    let on_failure = if parked {
+        json!({"onFailure": "pause"})
+    } else {
+        json!({})
     };
     let kill = Do::Steer(Steer::Cancel {
         mode: CancelMode::Kill,

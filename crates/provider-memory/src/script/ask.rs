@@ -21,7 +21,7 @@ pub(crate) enum Ask {
     },
     Cancel {
         comment: String,
-        /// Whether completed steps are undone first.
+        /// Whether completed steps are rolled back first.
         compensate: bool,
     },
     Kill {

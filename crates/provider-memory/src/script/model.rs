@@ -28,7 +28,7 @@ pub struct Script {
 pub enum Stage {
     /// One step.
     One(StepScript),
-    /// Several at once.
+    /// Several in parallel.
     Parallel(Vec<StepScript>),
 }
 
@@ -202,7 +202,7 @@ impl<'de> Deserialize<'de> for Stage {
         struct Parallel {
             parallel: Vec<StepScript>,
         }
-        // Told apart by hand, because an untagged enum would not say what is wrong.
+        // Distinguished manually, because an untagged enum does not report what is wrong.
         let value = serde_json::Value::deserialize(from)?;
         if value.get("parallel").is_some() {
             let stage: Parallel = serde_json::from_value(value).map_err(D::Error::custom)?;

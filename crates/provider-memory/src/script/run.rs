@@ -23,12 +23,12 @@ pub(crate) struct Run {
     /// What it answers in the end.
     pub(crate) output: Option<Payload>,
     pub(crate) phase: Phase,
-    /// Held by hand since then.
+    /// Paused manually since then.
     pub(crate) held: Option<Timestamp>,
     /// The steps that were reached, in the order they were.
     pub(crate) steps: Vec<StepRun>,
     pub(super) stage: usize,
-    /// Signals that nobody listened to yet.
+    /// Signals that no step has taken yet.
     pub(super) signals: Vec<String>,
     /// How often each step failed, by stage and place. It outlives being sent back, so that a
     /// step that fails three times does not fail three times more.

@@ -12,7 +12,7 @@ pub(crate) enum Phase {
     Scheduled { until: Timestamp },
     /// Its steps run.
     Active,
-    /// What was done is being undone; then it ends like this.
+    /// Completed steps are rolled back; then the execution ends like this.
     Undoing(Ending),
     /// Nothing more happens.
     Over(Ending),
@@ -32,7 +32,7 @@ pub(crate) enum Ending {
 pub(crate) enum Cause {
     /// The last attempt failed.
     Exhausted,
-    /// It failed for good.
+    /// It failed, and is not retried.
     Refused,
     /// A signal did not come in time.
     Expired,
@@ -110,7 +110,7 @@ impl StepState {
         }
     }
 
-    /// The same, moving this much later: for an execution that was held.
+    /// The same, moved later by this much: for an execution that was paused.
     pub(crate) fn put_off(&mut self, by: Duration) {
         match self {
             Self::Queued { until, .. }

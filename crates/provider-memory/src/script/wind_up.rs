@@ -1,11 +1,11 @@
-//! How an execution ends: what is open is dropped, what can be undone is undone.
+//! How an execution ends: open steps are dropped, steps with a compensation are rolled back.
 
 use jiff::Timestamp;
 
 use super::{Ending, Phase, Run, StepRun, StepState, after};
 
 impl Run {
-    /// Ends the execution, undoing first what can be undone.
+    /// Ends the execution, after rolling back the steps that can be rolled back.
     pub(super) fn wind_up(&mut self, ending: Ending, at: Timestamp) {
         self.drop_open_steps(at);
         self.phase = Phase::Undoing(ending);

@@ -71,9 +71,10 @@ impl Broken {
     }
 
     fn call(&self, call: &Call) -> Call {
-        let more = match self.is(Defect::DeadlinesAreIgnored) {
-            true => Duration::from_secs(1),
-            false => Duration::ZERO,
+        let more = if self.is(Defect::DeadlinesAreIgnored) {
+            Duration::from_secs(1)
+        } else {
+            Duration::ZERO
         };
         Call {
             deadline: call.deadline + more,
@@ -171,9 +172,10 @@ impl Provider for Broken {
             let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Health);
             return Err(stateway_provider_api::Error::new(kind, verb, "never good"));
         }
-        match self.is(Defect::HealthIsAlwaysGood) {
-            true => Ok(health.unwrap_or_default()),
-            false => health,
+        if self.is(Defect::HealthIsAlwaysGood) {
+            Ok(health.unwrap_or_default())
+        } else {
+            health
         }
     }
 
@@ -233,13 +235,15 @@ impl Provider for Broken {
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
-        let _turn = match self.is(Defect::CallsWaitForEachOther) {
-            true => Some(self.one_at_a_time.lock().await),
-            false => None,
+        let _turn = if self.is(Defect::CallsWaitForEachOther) {
+            Some(self.one_at_a_time.lock().await)
+        } else {
+            None
         };
-        let view = match self.is(Defect::GetAlwaysShowsPayloads) {
-            true => View::Full,
-            false => view,
+        let view = if self.is(Defect::GetAlwaysShowsPayloads) {
+            View::Full
+        } else {
+            view
         };
         if self.failed.load(Ordering::Relaxed) {
             let (kind, verb) = (ErrorKind::Unavailable, stateway_provider_api::Verb::Get);

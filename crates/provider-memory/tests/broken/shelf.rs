@@ -81,9 +81,10 @@ impl Shelf {
     pub(crate) fn read(&self, name: &str, revision: Option<&str>) -> Result<NativeDefinition> {
         let verb = Verb::Definitions;
         self.offered(verb)?;
-        let kind = match self.is(Defect::AnUnknownDefinitionIsInvalid) {
-            true => ErrorKind::InvalidArgument,
-            false => ErrorKind::NotFound,
+        let kind = if self.is(Defect::AnUnknownDefinitionIsInvalid) {
+            ErrorKind::InvalidArgument
+        } else {
+            ErrorKind::NotFound
         };
         let missing =
             || Error::new(kind, verb, "no such definition").with_reason("DEFINITION_NOT_FOUND");

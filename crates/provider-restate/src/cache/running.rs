@@ -1,7 +1,7 @@
 //! The in-memory table of all that run or back off, as a whole: one cheap query tells of hundreds of
 //! watched invocations whether they have moved.
 //!
-//! What it cannot tell: that a back-off was paused by hand, and what became of one that is not in
+//! What it cannot show: that a back-off was paused manually, and the state of an invocation that is not in
 //! memory. So [`Cache`](crate::cache::Cache) bounds how long it is relied upon.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::row::{Invocation, RunningRow};
 pub(crate) const MOST_RUNNING: usize = 10_000;
 /// How long a server with too many is left alone.
 const TOO_MANY_FOR: Duration = Duration::from_secs(60);
-/// How long one look waits for another's query. Then it makes one of its own.
+/// How long one read waits for the query of another. Then it makes its own query.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The newest look at the table.
@@ -147,7 +147,7 @@ mod tests {
         let rests = rows(vec![running(false, 2)]);
         assert!(rests.confirm(&row("backing-off", Some(2))));
         assert!(!rests.confirm(&row("running", Some(2))));
-        // The stale trace of a back-off that was paused by hand.
+        // The stale trace of a back-off that was paused manually.
         assert!(rests.confirm(&row("paused", Some(2))));
     }
 }

@@ -21,7 +21,7 @@ use crate::quota::Api;
 const MOST_ATTEMPTS: u32 = 3;
 /// The first pause is drawn from none to this; each further one may be twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Whoever has to wait for longer than this is told so instead.
+/// A call that would wait for longer than this fails instead.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 tokio::task_local! {

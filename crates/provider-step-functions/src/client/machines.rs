@@ -67,9 +67,10 @@ impl Client {
                     .name(machine.name)
                     .definition(machine.source)
                     .role_arn(machine.role)
-                    .r#type(match machine.express {
-                        true => StateMachineType::Express,
-                        false => StateMachineType::Standard,
+                    .r#type(if machine.express {
+                        StateMachineType::Express
+                    } else {
+                        StateMachineType::Standard
                     })
                     .set_tags(Some(machine.tags))
                     .publish(true)
@@ -105,9 +106,10 @@ impl Client {
         let api = Api::ValidateStateMachineDefinition;
         self.ask(ask, Turn::Of(api), async |sdk| {
             let request = sdk.validate_state_machine_definition();
-            let request = request.definition(source).r#type(match express {
-                true => StateMachineType::Express,
-                false => StateMachineType::Standard,
+            let request = request.definition(source).r#type(if express {
+                StateMachineType::Express
+            } else {
+                StateMachineType::Standard
             });
             let severity = ValidateStateMachineDefinitionSeverity::Warning;
             request.severity(severity).send().await

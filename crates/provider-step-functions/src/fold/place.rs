@@ -1,5 +1,5 @@
-//! Where an event belongs. The service's links are followed where they can be, and put right
-//! where they are known to point elsewhere.
+//! Where an event belongs. The service's links are followed, except for those that are known to be wrong, which are
+//! corrected.
 
 use super::{Failure, Fold, FrameKind, Place, ROOT, Visit};
 use crate::Definition;
@@ -48,7 +48,7 @@ impl Fold {
         };
         let inner = definition.state(name).is_some();
         if inner && before.frame == ROOT {
-            // After a redrive an inner state may be linked to the redrive: it goes on where it was.
+            // After a redrive, an inner state may be linked to the redrive: it continues where it was.
             let earlier = self.visits.iter().rfind(|visit| visit.name == name);
             if let Some(earlier) = earlier {
                 return earlier.frame;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most tasks held: each one costs a heartbeat now and then.
+/// The maximum number of tasks that are taken: each one needs heartbeats.
 pub(crate) const MOST_HELD: usize = 1_000;
 
 /// To whom a task belongs: the member `stateway` of its input.
@@ -32,7 +32,7 @@ impl Address {
     }
 }
 
-/// A task that was taken. It has no `Debug`, because whoever knows the token can answer it.
+/// A task that was taken. It has no `Debug`, because a token that is logged could be used to answer it.
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) address: Address,

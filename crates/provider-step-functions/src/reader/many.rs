@@ -1,4 +1,4 @@
-//! Many executions at once, for watches and lists: the most urgent first, within what the quota has
+//! Many executions in one call, for watches and lists: the most urgent first, within what the quota has
 //! to spare; the others are shown as they were last seen.
 
 use std::collections::BTreeMap;

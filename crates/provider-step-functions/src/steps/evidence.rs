@@ -158,9 +158,10 @@ fn promised(follow_up: &FollowUp, last_error: Option<ExecutionError>) -> Option<
         let left = promise.max_retries - promise.retry;
         evidence.max_attempts = Some(attempt.saturating_add(left).saturating_add(1));
         // With full jitter the pause is drawn from none to the whole.
-        let (delay, jitter) = match promise.full_jitter {
-            true => (Duration::ZERO, Some(promise.delay)),
-            false => (promise.delay, None),
+        let (delay, jitter) = if promise.full_jitter {
+            (Duration::ZERO, Some(promise.delay))
+        } else {
+            (promise.delay, None)
         };
         evidence.next_attempt_time = after(*failed_at, delay);
         evidence.delay = Some(delay);
@@ -280,10 +281,7 @@ fn message(failure: &Failure) -> String {
         .unwrap_or_default()
         .trim();
     let line = if line.is_empty() {
-        failure
-            .error
-            .as_deref()
-            .unwrap_or("failed, and no cause is told")
+        failure.error.as_deref().unwrap_or("failed without a cause")
     } else {
         line
     };

@@ -9,7 +9,7 @@ use crate::fold::{Failure, Frame, FrameKind, ROOT, Visit};
 use crate::retrier::{Answer, Promise, answer, takes};
 use crate::{Definition, Fold};
 
-/// Whatever follows a failure, except a pause, follows within this time.
+/// Everything that follows a failure, except a pause, follows within this time.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Something open with nothing open inside it.
@@ -60,7 +60,7 @@ impl FollowUp {
     }
 }
 
-/// What follows, and the container that it concerns where it is not the state itself.
+/// What follows the last event, and the Parallel or Map state that it applies to, if it is not the state itself.
 struct Outcome {
     follow_up: Option<FollowUp>,
     container: Option<usize>,
@@ -273,9 +273,10 @@ fn around(
         }
     }
     let ended = fold.ending().is_some();
-    let follow_up = match exhausted {
-        true => FollowUp::Exhausted,
-        false => FollowUp::End,
+    let follow_up = if exhausted {
+        FollowUp::Exhausted
+    } else {
+        FollowUp::End
     };
     Outcome {
         follow_up: ended.then_some(follow_up),

@@ -25,7 +25,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Every execution that started before this is known; none while nothing is.
+    /// Every execution that started before this time is known; none before the first list.
     pub(super) fn known_before(&self) -> Option<Timestamp> {
         self.newest.and_then(|newest| newest.checked_sub(LAG).ok())
     }

@@ -1,6 +1,6 @@
-//! New connections to the frontend. A connector keeps the certificates that it was made with once it has made a
-//! connection; changed files are for another connector, which replaces this one after the server has answered it.
-//! Until then the files are read for every connection, because nothing can be lost.
+//! New connections to the frontend. A connector that has made a connection keeps its certificates. Changed files are
+//! read by a new connector, which replaces this one after its first successful call. Until then the files are read for
+//! every connection, because nothing can be lost.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -71,7 +71,7 @@ struct TokenRefusal {
     error: String,
 }
 
-/// Why nobody was signed in. Never quotes a code, a token or a key.
+/// Why a sign-in failed. Never quotes a code, a token or a key.
 #[derive(Debug, Error)]
 enum SignInError {
     #[error("The sign-in has expired, was used before, or began in another browser.")]
@@ -112,7 +112,7 @@ impl SignInError {
     const fn hint(&self) -> &'static str {
         match self {
             Self::Expired | Self::State | Self::Issuer | Self::OtherSite => "Sign in again here.",
-            Self::Refused(_) => "Sign in again, or ask whoever administers the provider.",
+            Self::Refused(_) => "Sign in again, or ask the administrator of the provider.",
             Self::Code(_) => {
                 "Sign in again. If it happens again, check the client id and the client secret of \
                  this gateway."

@@ -175,7 +175,7 @@ struct Ended {
     /// By the time of their beginning.
     sessions: BTreeSet<(i64, String)>,
     /// Sessions that began up to this time count as ended. When there are too many ended sessions, the
-    /// oldest ones are represented by this time: nobody gets in, some have to sign in again.
+    /// oldest ones are represented by this time: no session is wrongly accepted, some callers have to sign in again.
     floor: Option<i64>,
 }
 

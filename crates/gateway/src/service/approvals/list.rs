@@ -51,7 +51,7 @@ struct Page<T> {
     unreachable: Vec<String>,
 }
 
-/// A page that a provider was asked for.
+/// A page that was requested from a provider.
 type Asked<'c, T> = BoxFuture<'c, ProviderResult<InboxPage<T>>>;
 
 /// How one kind of rows is asked for and filtered.

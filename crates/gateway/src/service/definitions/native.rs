@@ -257,14 +257,16 @@ fn shown(provider: &ProviderId, found: NativeDefinition) -> Result<v1::Definitio
 
 fn diagnostic(problem: &DefinitionProblem, file: &str) -> v1::Diagnostic {
     v1::Diagnostic {
-        severity: match problem.is_error {
-            true => Severity::Error.into(),
-            false => Severity::Warning.into(),
+        severity: if problem.is_error {
+            Severity::Error.into()
+        } else {
+            Severity::Warning.into()
         },
         source_name: file.to_owned(),
-        message: match problem.location.is_empty() {
-            true => problem.message.clone(),
-            false => format!("{}: {}", problem.location, problem.message),
+        message: if problem.location.is_empty() {
+            problem.message.clone()
+        } else {
+            format!("{}: {}", problem.location, problem.message)
         },
         rule: problem.code.clone(),
         ..v1::Diagnostic::default()

@@ -1,4 +1,4 @@
-//! What is said of a definition: its problems, and who can run it.
+//! The report on a definition: its problems, and the providers that can run it.
 
 use futures::future::join_all;
 use stateway_definition::{Diagnostic, Invalid, Parsed, Revision, Severity};
@@ -109,9 +109,10 @@ pub(super) fn refusal(invalid: &Invalid) -> Status {
     errors
         .into_iter()
         .fold(refusal, |refusal, found| {
-            let description = match found.hint.is_empty() {
-                true => place(found),
-                false => format!("{} ({})", place(found), found.hint),
+            let description = if found.hint.is_empty() {
+                place(found)
+            } else {
+                format!("{} ({})", place(found), found.hint)
             };
             refusal.violation("source", description)
         })

@@ -297,7 +297,7 @@ impl Executions {
             .one(&call.access, "parent", "", Topic::PORTABLE_DEFINITIONS)
         {
             Ok(upstream) => Ok(upstream.id.clone()),
-            // A name that nobody has needs no provider: the name itself is wrong.
+            // A name that no execution can have needs no provider: the name itself is wrong.
             Err(status) => match self.unknown_everywhere(call, definition).await {
                 Some(unknown) => Err(unknown.into()),
                 None => Err(status),

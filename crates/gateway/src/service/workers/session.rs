@@ -1,7 +1,7 @@
 //! One worker's stream: what it says goes to the engine, what the engine says goes to it.
 //!
-//! Both directions are driven by whoever polls the answers, so a message costs no task, no lock and
-//! no wake-up of its own, and everything that is ready leaves in one write.
+//! Both directions run in the task that polls the answers, so a message needs no other task, no lock and
+//! no wake-up, and everything that is ready leaves in one write.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Session {
         worker_name(&self.provider, &self.worker)
     }
 
-    /// Takes in what the worker has said; whether there may be more at once.
+    /// Reads the messages of the worker; whether more may be ready immediately.
     fn listen(&mut self, context: &mut Context<'_>) -> Result<Heard, Status> {
         for _ in 0..TURN {
             // A worker that sends faster than the engine reads waits for the engine.
@@ -149,7 +149,7 @@ enum Heard {
     All,
     /// A turn's worth.
     MaybeMore,
-    /// The worker has said its last.
+    /// The worker has sent its last message.
     End,
 }
 

@@ -179,7 +179,7 @@ impl<P: HostPort> WorkerSession for Session<P> {
         let shared = Arc::clone(&self.shared);
         let underway = Underway::begin(&self.flight);
         tokio::spawn(async move {
-            // A withdrawal that crossed the heartbeat says that it came too late.
+            // A withdrawal that was sent before the heartbeat arrived tells the worker that it was too late.
             if let Ok(done) = shared.send(&token.e, ("heartbeat", work), None).await {
                 shared.learn(&done);
             }

@@ -17,7 +17,7 @@ use super::position::Position;
 use super::{read, roles};
 use crate::BuiltinProvider;
 
-/// Executions that the engine is asked for at once.
+/// The number of executions that the engine is asked for in one call.
 const EXECUTIONS_PER_READ: usize = 50;
 /// The most executions with something pending that are read for one page, where the hints admit little.
 const MOST_PENDING: usize = 400;

@@ -108,7 +108,7 @@ pub(super) fn details(escalation: &mut Escalation, case: &Case, history: Vec<Ste
     escalation.history = history;
 }
 
-/// Whether the attempt failed because a rule denied it, or because nobody approved it as a rule asked.
+/// Whether the attempt failed because a rule denied it, or because an approval that a rule requires was not given.
 fn stopped_by_rule(escalation: &Escalation) -> bool {
     let code = escalation.error.as_ref();
     let code = code.map_or("", |error| error.native_code.as_str());

@@ -30,7 +30,7 @@ const TOO_MANY_APPROVALS: &str = "TOO_MANY_APPROVALS";
 
 /// Why following ended without an error.
 enum End {
-    /// Nobody listens any more.
+    /// No reader is left.
     Unwatched,
     /// The provider lost track of changes: the stream has to be opened again.
     LostTrack,
@@ -38,7 +38,7 @@ enum End {
     Listed { news: bool },
 }
 
-/// Follows until nobody listens any more, or the approvals cannot be followed.
+/// Follows until no reader is left, or the approvals cannot be followed.
 pub(super) async fn follow(hub: &ApprovalHub, upstream: &Upstream, topic: &Topic) {
     let settings = &upstream.settings;
     let mut pace = Pace::new(settings.fastest_poll, settings.slowest_poll);
@@ -246,7 +246,7 @@ fn too_many(hub: &ApprovalHub, verb: Verb) -> Error {
         .with_hint("List the approvals instead, or raise `watch.max_followed`.")
 }
 
-/// Waits until the next look is due or someone asks for it. True if nobody listens any more.
+/// Waits until the next read is due or is requested. True if no reader is left.
 async fn rest(hub: &ApprovalHub, topic: &Topic, pause: Duration) -> bool {
     let due = Instant::now() + pause;
     loop {

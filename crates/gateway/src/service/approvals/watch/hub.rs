@@ -42,7 +42,7 @@ impl ApprovalHub {
         })
     }
 
-    /// Waits for every follower to end, once the hub was told to stop.
+    /// Waits for every follower to end, after the hub was stopped.
     pub(crate) async fn drained(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -55,7 +55,7 @@ impl ApprovalHub {
         }
     }
 
-    /// Takes a place at a provider's approvals, beginning to follow them if nobody does yet.
+    /// Adds a reader of a provider's approvals, and starts to follow them if there is no reader yet.
     pub(super) fn join(self: &Arc<Self>, upstream: &Arc<Upstream>) -> Membership {
         let mut topics = self.topics();
         let found = topics.get(&upstream.id).cloned();
@@ -82,7 +82,7 @@ impl ApprovalHub {
         });
     }
 
-    /// Forgets a topic that nobody has listened to for a while. True if it is forgotten.
+    /// Forgets a topic that had no reader for a while. True if it is forgotten.
     pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
         let mut topics = self.topics();
         let idle = topic.is_idle_for(self.settings.linger);

@@ -120,7 +120,7 @@ impl Topic {
     pub(super) fn end(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status.clone()));
         self.inner().pending.clear();
-        // An error means that nobody listens, which is no error.
+        // Sending fails if there is no reader, which is not a problem.
         let _ = self.news.send(News::Failed(Arc::new(status)));
     }
 
@@ -226,7 +226,7 @@ impl Topic {
         inner.idle_since = Instant::now();
     }
 
-    /// Whether nobody has listened for this long.
+    /// Whether there was no reader for this long.
     pub(super) fn is_idle_for(&self, linger: Duration) -> bool {
         let inner = self.inner();
         inner.readers == 0 && inner.idle_since.elapsed() >= linger
