@@ -1,4 +1,5 @@
-//! What a client sees, told in gRPC only: one test per rule, each on a gateway of its own.
+//! What a client sees over gRPC: one test per rule, each with its own gateway. Some stories also read the state of the
+//! built-in engine.
 
 #![cfg(test)]
 

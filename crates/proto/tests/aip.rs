@@ -1,5 +1,7 @@
 //! Rules of Google's AIPs that `buf lint` does not check, on the compiled API.
 
+use std::sync::LazyLock;
+
 use prost_reflect::{
     DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, MethodDescriptor,
     Value,
@@ -7,8 +9,12 @@ use prost_reflect::{
 
 const PACKAGE: &str = "stateway.v1";
 
+/// The compiled API, decoded once: a rule asks for it with each field.
 fn pool() -> DescriptorPool {
-    DescriptorPool::decode(stateway_proto::DESCRIPTORS).expect("the descriptors are valid")
+    static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+        DescriptorPool::decode(stateway_proto::DESCRIPTORS).expect("the descriptors are valid")
+    });
+    POOL.clone()
 }
 
 fn messages() -> Vec<MessageDescriptor> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use stateway_engine::{
-    ApplyDefinition, DeleteDefinition, DeletedDefinition, EngineError, ErrorKind, ListQuery,
-    Publish, SwitchTrigger,
+    ApplyDefinition, DeleteDefinition, DeletedDefinition, EngineError, ErrorKind, Publish,
+    SwitchTrigger,
 };
 use stateway_machine::Fact;
 use stateway_model::SubState;
@@ -48,15 +48,6 @@ async fn finish(lab: &Lab, id: &Arc<str>) -> SubState {
     };
     lab.steer(id, signal).await.unwrap();
     lab.ended(id).await.sub_state
-}
-
-async fn ids(lab: &Lab) -> Vec<Arc<str>> {
-    let query = ListQuery {
-        limit: 100,
-        ..ListQuery::default()
-    };
-    let page = lab.engine.list(query).await.unwrap();
-    page.items.into_iter().map(|view| view.id).collect()
 }
 
 async fn publish(lab: &Lab, id: &str) -> stateway_engine::Published {
@@ -210,7 +201,7 @@ async fn a_deleted_definition_is_started_neither_by_its_schedule_nor_by_events()
     let lab = lab.restart_after(|| clock.advance(48 * HOUR));
     assert!(lab.engine.survey().await.unwrap().scheduled.is_empty());
     assert_eq!(publish(&lab, "e2").await, Default::default());
-    assert!(ids(&lab).await.is_empty());
+    assert!(lab.ids().await.is_empty());
 }
 
 #[tokio::test]
@@ -233,7 +224,7 @@ async fn a_disabled_trigger_starts_nothing_after_a_restart_and_a_new_revision_ei
     let disabled = survey.scheduled[0].disabled.clone().unwrap();
     assert_eq!((&*disabled.by, &*disabled.comment), ("ada", "maintenance"));
     assert_eq!(disabled.at.to_string(), "2026-01-01T00:00:00Z");
-    assert!(ids(&lab).await.is_empty());
+    assert!(lab.ids().await.is_empty());
     // A definition is started by hand all the same.
     lab.start("nightly", json!(null)).await;
 }
@@ -250,12 +241,10 @@ async fn an_enabled_schedule_does_not_make_up_for_the_times_it_missed() {
     let next = scheduled[0].next.unwrap();
     assert_eq!(next.to_string(), "2026-01-04T02:00:00Z");
     assert!(lab.engine.disabled_triggers().await.unwrap().is_empty());
-    assert!(ids(&lab).await.is_empty());
+    assert!(lab.ids().await.is_empty());
     clock.advance(3 * HOUR);
-    while ids(&lab).await.is_empty() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(ids(&lab).await, ["nightly~20260104T020000Z".into()]);
+    lab.until_started(1).await;
+    assert_eq!(lab.ids().await, ["nightly~20260104T020000Z".into()]);
     assert_eq!(publish(&lab, "e1").await.started.len(), 1);
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stateway_engine::{
-    ApplyDefinition, Clock, Config, Engine, EngineError, Offer, Outcome, RequestDigest, RequestKey,
-    Start, Steer, View, WorkerMessage, WorkerSession, WorkerTask,
+    ApplyDefinition, Clock, Config, Engine, EngineError, ListQuery, Offer, Outcome, RequestDigest,
+    RequestKey, Start, Steer, View, WorkerMessage, WorkerSession, WorkerTask,
 };
 use stateway_model::{ErrorCategory, SubState, Usage};
 
@@ -202,6 +202,27 @@ impl Lab {
             matches!(view.sub_state, SubState::Succeeded | SubState::Failed)
         })
         .await
+    }
+
+    /// The ids of the executions, newest first.
+    pub(crate) async fn ids(&self) -> Vec<Arc<str>> {
+        let query = ListQuery {
+            limit: 100,
+            ..ListQuery::default()
+        };
+        let page = self.engine.list(query).await.unwrap();
+        page.items.into_iter().map(|view| view.id).collect()
+    }
+
+    /// Waits until this many executions exist.
+    pub(crate) async fn until_started(&self, count: usize) {
+        let look = async {
+            while self.ids().await.len() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, look).await;
+        waited.expect("the executions are started");
     }
 
     /// Waits until nothing is counted as having work under way.

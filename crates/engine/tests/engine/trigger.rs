@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use stateway_engine::{ListQuery, Publish};
+use stateway_engine::Publish;
 use stateway_model::SubState;
 
 use crate::lab::Lab;
@@ -16,15 +16,6 @@ fn event(name: &str, id: &str, payload: serde_json::Value) -> Publish {
         labels: Default::default(),
         actor: "shop".into(),
     }
-}
-
-async fn ids(lab: &Lab) -> Vec<Arc<str>> {
-    let query = ListQuery {
-        limit: 100,
-        ..ListQuery::default()
-    };
-    let page = lab.engine.list(query).await.unwrap();
-    page.items.into_iter().map(|view| view.id).collect()
 }
 
 #[tokio::test]
@@ -53,7 +44,7 @@ async fn an_event_starts_what_it_triggers_once() {
     assert_eq!(other.await.unwrap_err().reason, "REQUEST_ID_REUSED");
     let nobody = lab.engine.publish(event("refunded", "e3", json!(null)));
     assert_eq!(nobody.await.unwrap(), Default::default());
-    assert_eq!(ids(&lab).await.len(), 3);
+    assert_eq!(lab.ids().await.len(), 3);
 }
 
 #[tokio::test]
@@ -62,20 +53,16 @@ async fn a_schedule_starts_at_its_times_and_once_for_those_it_missed() {
     lab.apply("name: nightly\ntrigger: {schedule: '0 2 * * *'}\nsteps: [{name: a, signal: go}]")
         .await;
     clock.advance(2 * 3_600_000);
-    while ids(&lab).await.is_empty() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(ids(&lab).await, ["nightly~20260101T020000Z".into()]);
+    lab.until_started(1).await;
+    assert_eq!(lab.ids().await, ["nightly~20260101T020000Z".into()]);
     let lab = lab.restart_after(|| clock.advance(3 * 24 * 3_600_000));
-    while ids(&lab).await.len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    lab.until_started(2).await;
     let survey = lab.engine.survey().await.unwrap();
     let next = survey.scheduled[0].next.unwrap();
     assert_eq!(next.to_string(), "2026-01-05T02:00:00Z");
     crate::recovery::all_is_well(&lab).await;
-    assert_eq!(ids(&lab).await[0], "nightly~20260104T020000Z".into());
-    assert_eq!(ids(&lab).await.len(), 2);
+    assert_eq!(lab.ids().await[0], "nightly~20260104T020000Z".into());
+    assert_eq!(lab.ids().await.len(), 2);
 }
 
 #[tokio::test]
