@@ -14,12 +14,30 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The cargo that runs us.
+/// The cargo that runs us, without the variables that describe this package: build scripts of other packages
+/// (`ring`) would see them change and run again.
 pub(crate) fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(describes_package) {
+            command.env_remove(name);
+        }
+    }
     command
+}
+
+/// Whether cargo sets a variable for the package that it compiles or runs.
+fn describes_package(name: &str) -> bool {
+    let exact = [
+        "CARGO_BIN_NAME",
+        "CARGO_CRATE_NAME",
+        "CARGO_PRIMARY_PACKAGE",
+        "OUT_DIR",
+    ];
+    let families = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_EXE_"];
+    exact.contains(&name) || families.iter().any(|family| name.starts_with(family))
 }
 
 /// Runs a program to its end; its failure is ours.
@@ -60,4 +78,22 @@ fn describe(command: &Command) -> String {
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_of_this_package_are_not_passed_to_other_builds() {
+        // Cargo sets these for this test as it does for `cargo xtask`.
+        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+            assert!(std::env::var_os(name).is_some(), "{name}");
+            let command = cargo();
+            let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
+            assert!(removed.any(|(removed, _)| removed == name), "{name}");
+        }
+        assert!(!describes_package("CARGO_TARGET_DIR"));
+        assert!(!describes_package("CARGO_HOME"));
+    }
 }
