@@ -1,11 +1,13 @@
 //! The built-in engine from outside: the gateway, a worker and the load are three processes, every
 //! answer is on disk before it is given, and all of them share this machine.
 
+mod beside;
 mod chain;
 mod disk;
 mod figures;
 pub(crate) mod growth;
 mod load;
+pub(crate) mod timers;
 pub(crate) mod verify;
 
 use std::path::Path;
@@ -54,7 +56,10 @@ impl Lab {
     }
 }
 
-pub(crate) async fn run(executions: Option<u64>) -> Outcome<()> {
+pub(crate) async fn run(executions: Option<u64>, beside_restate: bool) -> Outcome<()> {
+    if beside_restate {
+        return beside::run().await;
+    }
     let lab = Lab::new().await?;
     chain::apply(&lab).await?;
     if let Some(executions) = executions {

@@ -21,8 +21,15 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Lab {
     pub(crate) gateway: Server,
     pub(crate) admin: SocketAddr,
-    ingress: SocketAddr,
-    _peers: [Child; 2],
+    restate: Restate,
+}
+
+/// A Restate server and a service, ended with the benchmark, and what they leave behind.
+pub(crate) struct Restate {
+    pub(crate) ingress: SocketAddr,
+    admin: SocketAddr,
+    server: Child,
+    service: Child,
     folder: Folder,
 }
 
@@ -35,8 +42,8 @@ impl Drop for Folder {
     }
 }
 
-impl Lab {
-    pub(crate) async fn new() -> Outcome<Self> {
+impl Restate {
+    pub(crate) async fn start() -> Outcome<Self> {
         let folder = std::env::temp_dir().join(format!("stateway-bench-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("told"))?;
         let folder = Folder(folder);
@@ -54,24 +61,53 @@ impl Lab {
             .spawn()?;
         register(admin, at).await?;
         Ok(Self {
-            gateway: gateway(path, "direct", admin, ingress).await?,
-            admin,
             ingress,
-            _peers: [server, service],
+            admin,
+            server,
+            service,
             folder,
+        })
+    }
+
+    pub(crate) fn server_id(&self) -> Outcome<u32> {
+        Ok(self.server.id().ok_or("the Restate server has ended")?)
+    }
+
+    pub(crate) fn service_id(&self) -> Outcome<u32> {
+        Ok(self.service.id().ok_or("the service has ended")?)
+    }
+}
+
+impl Lab {
+    pub(crate) async fn new() -> Outcome<Self> {
+        let restate = Restate::start().await?;
+        let path = restate.folder.0.as_path();
+        Ok(Self {
+            gateway: gateway(path, "direct", restate.admin, restate.ingress).await?,
+            admin: restate.admin,
+            restate,
         })
     }
 
     /// Another gateway, whose queries are counted.
     pub(crate) async fn counted(&self) -> Outcome<(Server, Relay)> {
         let relay = Relay::to(self.admin).await?;
-        let gateway = gateway(&self.folder.0, "counted", relay.address, self.ingress).await?;
+        let gateway = gateway(
+            &self.restate.folder.0,
+            "counted",
+            relay.address,
+            self.restate.ingress,
+        )
+        .await?;
         Ok((gateway, relay))
     }
 
     /// Tells the attempts that look at this name what to do.
     pub(crate) fn tell(&self, name: &str, what: &str) -> Outcome<()> {
-        Ok(std::fs::write(self.folder.0.join("told").join(name), what)?)
+        Ok(std::fs::write(
+            self.restate.folder.0.join("told").join(name),
+            what,
+        )?)
     }
 }
 

@@ -5,6 +5,7 @@ mod baseline;
 mod crash;
 mod engine;
 mod get;
+mod grpc;
 mod half_open;
 mod http;
 mod lab;
@@ -42,8 +43,12 @@ fn main() -> Outcome<()> {
         Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
-        Some("engine") => thread?.block_on(engine::run(number("--executions")?)),
         Some("growth") => threads?.block_on(engine::growth::run(number("--executions")?)),
+        Some("engine") => {
+            let beside_restate = text("--beside").is_some_and(|peer| peer == "restate");
+            thread?.block_on(engine::run(number("--executions")?, beside_restate))
+        }
+        Some("timers") => thread?.block_on(engine::timers::run()),
         Some("verify") => threads?.block_on(engine::verify::run(number("--executions")?)),
         Some("crash") => {
             let rounds = number("--rounds")?.unwrap_or(500);
@@ -68,7 +73,7 @@ fn main() -> Outcome<()> {
             None => threads?.block_on(baseline::serve()),
         },
         _ => Err(
-            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|growth|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|growth|timers|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

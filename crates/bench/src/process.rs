@@ -149,13 +149,17 @@ impl Server {
 
     /// Resident memory in MiB, where the system tells.
     pub(crate) fn resident_mib(&self) -> Outcome<f64> {
-        let id = self.id()?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: f64 = line
-            .and_then(|line| line.split_whitespace().next())
-            .ok_or("no VmRSS")?
-            .parse()?;
-        Ok(kib / 1024.0)
+        resident_mib(self.id()?)
     }
+}
+
+/// Resident memory of a process in MiB, where the system tells.
+pub(crate) fn resident_mib(process: u32) -> Outcome<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: f64 = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("no VmRSS")?
+        .parse()?;
+    Ok(kib / 1024.0)
 }

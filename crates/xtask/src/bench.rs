@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::run::{cargo, succeed};
 use crate::{peers, soak};
@@ -26,6 +26,9 @@ enum What {
         /// Run this many executions and show that nothing grows with their number
         #[arg(long)]
         executions: Option<u64>,
+        /// Run the same chains on this engine in alternating rounds, and compare
+        #[arg(long, conflicts_with = "executions")]
+        beside: Option<Peer>,
     },
     /// Lists, filters, counts, watches, Get, start-up and memory with 10,000, 100,000 and 1,000,000 stored
     /// executions
@@ -34,6 +37,8 @@ enum What {
         #[arg(long)]
         executions: Option<u64>,
     },
+    /// How late 40,000 timers fire that are due within three seconds
+    Timers,
     /// How many executions a second are verified, of 100,000 with five steps each
     Verify {
         /// Of this many
@@ -53,6 +58,13 @@ enum What {
     Temporal,
 }
 
+/// An engine to compare with.
+#[derive(Clone, Copy, ValueEnum)]
+enum Peer {
+    /// A Restate server of the pinned version, with a service in Rust
+    Restate,
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("machine", "bench", &[]),
@@ -62,8 +74,16 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
-        What::Engine { executions } => counted("engine", executions),
         What::Growth { executions } => counted("growth", executions),
+        What::Engine {
+            beside: Some(Peer::Restate),
+            ..
+        } => from_outside(
+            &["engine", "--beside", "restate"],
+            &peers::restate_for_chains()?,
+        ),
+        What::Engine { executions, .. } => counted("engine", executions),
+        What::Timers => from_outside(&["timers"], &[]),
         What::Verify { executions } => counted("verify", executions),
     }
 }

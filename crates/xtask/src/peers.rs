@@ -32,6 +32,17 @@ pub(crate) fn restate() -> Result<[(&'static str, PathBuf); 3], String> {
     ])
 }
 
+/// The Restate server and the service, built as fast as ours, for the benchmark of the built-in engine.
+///
+/// # Errors
+/// They cannot be installed or built; the message says what to do.
+pub(crate) fn restate_for_chains() -> Result<[(&'static str, PathBuf); 2], String> {
+    Ok([
+        ("STATEWAY_RESTATE_SERVER", restate_server(RESTATE)?),
+        ("STATEWAY_RESTATE_SERVICE", built_restate_service(true)?),
+    ])
+}
+
 fn restate_server(version: &str) -> Result<PathBuf, String> {
     let hint = "npm is needed for the live tests against Restate; \
                 `cargo xtask test --hermetic` leaves them out";
@@ -118,14 +129,23 @@ fn npm_file(home: &str, package: &str, version: &str, name: &str) -> Result<Path
 }
 
 fn restate_service() -> Result<PathBuf, String> {
+    built_restate_service(false)
+}
+
+fn built_restate_service(release: bool) -> Result<PathBuf, String> {
     let (source, home) = (
         root().join("tests/restate-service/Cargo.toml"),
         target().join("peers/restate-service"),
     );
     let mut build = cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]);
-    succeed(build.arg(source).arg("--target-dir").arg(&home))?;
-    Ok(home.join("debug/stateway-restate-service"))
+    build.arg(source).arg("--target-dir").arg(&home);
+    if release {
+        build.arg("--release");
+    }
+    succeed(&mut build)?;
+    let profile = if release { "release" } else { "debug" };
+    Ok(home.join(profile).join("stateway-restate-service"))
 }
 
 /// A Python interpreter with the packages of `tests/python/requirements.txt`.

@@ -157,12 +157,28 @@ impl Order {
     }
 }
 
+struct Chain;
+
+#[service(name = "Chain")]
+impl Chain {
+    /// So many steps one after the other that do nothing, each of them durable. What `cargo xtask bench engine`
+    /// compares the built-in engine with.
+    #[handler]
+    async fn run(&self, ctx: Context<'_>, steps: u32) -> HandlerResult<String> {
+        for _ in 0..steps {
+            ctx.run(|| async { Ok(Json(true)) }).await?;
+        }
+        Ok("done".to_owned())
+    }
+}
+
 #[tokio::main]
 async fn main() -> std::io::Result<()> {
     let address = std::env::var("LAB_ADDRESS").unwrap_or_else(|_| "127.0.0.1:9080".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("ready");
-    let endpoint = Endpoint::builder().bind(Lab).bind(Cell).bind(Order).build();
+    let endpoint = Endpoint::builder().bind(Lab).bind(Cell).bind(Order).bind(Chain);
+    let endpoint = endpoint.build();
     HttpServer::new(endpoint).serve(listener).await;
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Reading {
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// User and system time.
-fn cpu(path: &str) -> Outcome<Duration> {
+pub(super) fn cpu(path: &str) -> Outcome<Duration> {
     let stat = std::fs::read_to_string(path)?;
     // The name stands in brackets and may hold anything; the figures come after it.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name")?;
@@ -55,21 +55,25 @@ fn cpu(path: &str) -> Outcome<Duration> {
     ))
 }
 
-/// The time of the keeper's own thread.
+/// The time of the keeper's own threads: the one that decides and the one that writes.
 fn keeper(process: u32) -> Outcome<Duration> {
+    let mut used = Duration::ZERO;
     for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let path = task?.path();
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
         // The system cuts names to fifteen letters.
-        if name.trim() == "stateway-keeper" {
-            return cpu(&path.join("stat").to_string_lossy());
+        if ["stateway-keeper", "stateway-store"].contains(&name.trim()) {
+            used += cpu(&path.join("stat").to_string_lossy())?;
         }
     }
-    Err("the gateway has no keeper thread".into())
+    if used.is_zero() {
+        return Err("the gateway has no keeper thread".into());
+    }
+    Ok(used)
 }
 
 /// Bytes the process had written to disk.
-fn written(process: u32) -> Outcome<u64> {
+pub(super) fn written(process: u32) -> Outcome<u64> {
     let io = std::fs::read_to_string(format!("/proc/{process}/io"))?;
     let line = io
         .lines()

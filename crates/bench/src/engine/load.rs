@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use stateway_proto::v1;
-use stateway_proto::v1::executions_client::ExecutionsClient;
-use tonic::transport::{Channel, Endpoint};
 
 use super::Lab;
 use crate::Outcome;
+use crate::grpc::Grpc;
 
 const CONNECTIONS: usize = 2;
 
@@ -36,14 +35,14 @@ impl Run {
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 pub(super) async fn lanes(lab: &Lab, definition: &str, lanes: usize, seconds: u64) -> Outcome<Run> {
-    let endpoint = Endpoint::from_shared(lab.gateway.url.clone())?.tcp_nodelay(true);
-    let channels = try_join_all((0..CONNECTIONS).map(|_| endpoint.connect())).await?;
+    let connections = (0..CONNECTIONS).map(|_| Grpc::connect(&lab.gateway.url));
+    let connections = try_join_all(connections).await?;
     let definition: Arc<str> = format!("definitions/{definition}").into();
     let began = Instant::now();
     let until = began + Duration::from_secs(seconds);
     let running = (0..lanes).map(|lane| {
-        let channel = channels[lane % CONNECTIONS].clone();
-        tokio::spawn(one_lane(channel, Arc::clone(&definition), until))
+        let connection = connections[lane % CONNECTIONS].clone();
+        tokio::spawn(one_lane(connection, Arc::clone(&definition), until))
     });
     let mut took = Vec::new();
     for lane in running.collect::<Vec<_>>() {
@@ -57,11 +56,13 @@ pub(super) async fn lanes(lab: &Lab, definition: &str, lanes: usize, seconds: u6
 }
 
 async fn one_lane(
-    channel: Channel,
+    connection: Grpc,
     definition: Arc<str>,
     until: Instant,
-) -> Result<Vec<Duration>, tonic::Status> {
-    let mut client = ExecutionsClient::new(channel);
+) -> Outcome<Vec<Duration>> {
+    let start = connection.method("Executions/StartExecution")?;
+    let wait = connection.method("Executions/WaitExecution")?;
+    let list_events = connection.method("Executions/ListEvents")?;
     let mut took = Vec::new();
     while Instant::now() < until {
         let began = Instant::now();
@@ -75,25 +76,24 @@ async fn one_lane(
             request_id: format!("bench-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
             ..Default::default()
         };
-        let name = client.start_execution(request).await?.into_inner().name;
-        let wait = v1::WaitExecutionRequest {
+        let started: v1::Execution = connection.call(&start, &request).await?;
+        let name = started.name;
+        let request = v1::WaitExecutionRequest {
             name: name.clone(),
             ..Default::default()
         };
-        let ended = client.wait_execution(wait).await?.into_inner();
+        let ended: v1::WaitExecutionResponse = connection.call(&wait, &request).await?;
         let state = ended.execution.map(|execution| execution.sub_state());
         if state != Some(v1::SubState::Succeeded) {
-            let events = v1::ListEventsRequest {
+            let request = v1::ListEventsRequest {
                 parent: name.clone(),
                 ..Default::default()
             };
-            let events = client.list_events(events).await?.into_inner().events;
-            let last = events.iter().map(|event| event.native_type.as_str());
+            let events: v1::ListEventsResponse = connection.call(&list_events, &request).await?;
+            let last = events.events.iter().map(|event| event.native_type.as_str());
             let last: Vec<_> = last.collect();
-            return Err(tonic::Status::internal(format!(
-                "{name} is {state:?} after {:.0?}: {last:?}",
-                began.elapsed()
-            )));
+            let lasted = began.elapsed();
+            return Err(format!("{name} is {state:?} after {lasted:.0?}: {last:?}").into());
         }
         took.push(began.elapsed());
     }
