@@ -316,13 +316,8 @@ impl Recording {
 
 impl Row {
     fn decode(&self) -> Result<Vec<Event>> {
-        let lines = self.lines.split(|byte| *byte == b'\n');
-        let lines = lines.filter(|line| !line.is_empty());
-        let read = |(nth, line)| {
-            stateway_machine::decode(line)
-                .or_else(|error| wrong(self.line_of(nth), error.to_string()))
-        };
-        lines.enumerate().map(read).collect()
+        stateway_machine::decode_row(&self.lines)
+            .or_else(|(nth, error)| wrong(self.line_of(nth), error.to_string()))
     }
 
     /// Where the nth event of a row stands in its file.

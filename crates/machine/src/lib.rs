@@ -77,8 +77,8 @@ pub use child::{
     create_child, finish_child,
 };
 pub use codec::{
-    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, MAX_COMMAND_BYTES, decode,
-    decode_command, encode, encode_command, encode_into,
+    COMMAND_VERSION, CommandError, DecodeError, EVENT_VERSION, EventHeader, MAX_COMMAND_BYTES,
+    decode, decode_command, decode_row, encode, encode_after, encode_command, encode_into,
 };
 pub use command::{CancelMode, Command, Verb, VerbName};
 pub use decide::{Resolver, check_resolves_all, decide};

@@ -10,9 +10,9 @@ use kit::history::{EVERY_FACT, histories, long_history};
 use kit::{Run, plan};
 use serde_json::{Value, json};
 use stateway_machine::{
-    CancelMode, DecodeError, Event, ExecutionState, Fact, Failure, FailureCause, PauseCause,
-    PolicyDecision, Redo, ReplayError, Resolution, SkipCause, Task, TurnCause, WaitFor, decode,
-    encode, replay,
+    CancelMode, DecodeError, Event, EventHeader, ExecutionState, Fact, Failure, FailureCause,
+    PauseCause, PolicyDecision, Redo, ReplayError, Resolution, SkipCause, Task, TurnCause, WaitFor,
+    decode, decode_row, encode, encode_after, replay,
 };
 use stateway_model::ErrorCategory::Validation;
 use stateway_model::{Fraction, Reason, Usage};
@@ -359,12 +359,12 @@ fn a_history_that_was_read_leads_to_the_state_that_was_recorded() {
 fn an_unknown_version_is_named() {
     let first = encode(&long_history().events[0]);
     let mut newer: Value = serde_json::from_slice(&first).unwrap();
-    newer["v"] = json!(3);
+    newer["v"] = json!(4);
     newer["something"] = json!("new");
     let error = decode(newer.to_string().as_bytes()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "event version 3 is unknown; this build reads versions 1 to 2"
+        "event version 4 is unknown; this build reads versions 1 to 3"
     );
 }
 
@@ -401,4 +401,57 @@ fn a_log_with_a_gap_or_of_another_revision_is_refused() {
     );
     let other = replay(plan("steps: [{name: z}]"), &run.events).unwrap_err();
     assert!(matches!(other, ReplayError::OtherRevision { .. }));
+}
+
+const VERSION_3: &str = include_str!("golden/events-v3.jsonl");
+
+/// The events of a history as one row of a log: the first whole, the others short.
+fn row(events: &[Event]) -> String {
+    let (mut bytes, mut before) = (Vec::new(), None);
+    for event in events {
+        encode_after(before.as_ref(), event, &mut bytes);
+        bytes.push(b'\n');
+        before = Some(EventHeader::from(event));
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_row_of_short_events_is_read_as_it_was_written() {
+    let mut run = Run::started("steps: [{name: a}, {name: b, dependsOn: [a]}]");
+    run.done("a");
+    let written = row(&run.events);
+    assert_eq!(written, VERSION_3);
+    assert_eq!(decode_row(written.as_bytes()).unwrap(), run.events);
+    for history in histories() {
+        let written = row(&history.events);
+        assert_eq!(decode_row(written.as_bytes()).unwrap(), history.events);
+    }
+}
+
+#[test]
+fn what_differs_from_the_event_before_is_written() {
+    let mut run = Run::started("steps: [{name: a}]");
+    let mut next = run.events.last().unwrap().clone();
+    next.sequence += 1;
+    (next.cause, next.actor) = (None, "".into());
+    next.causation = "other".into();
+    run.events.push(next.clone());
+    // Not the next one: written whole.
+    next.sequence += 7;
+    run.events.push(next);
+    let written = row(&run.events);
+    assert_eq!(decode_row(written.as_bytes()).unwrap(), run.events);
+    assert!(written.lines().last().unwrap().starts_with(r#"{"v":2"#));
+}
+
+#[test]
+fn a_short_event_without_the_one_before_is_refused() {
+    let short = VERSION_3.lines().nth(1).unwrap();
+    assert!(matches!(
+        decode(short.as_bytes()),
+        Err(DecodeError::NothingBefore)
+    ));
+    let (nth, error) = decode_row(short.as_bytes()).unwrap_err();
+    assert!(nth == 0 && matches!(error, DecodeError::NothingBefore));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_driver::{Step, apply};
-use stateway_machine::{Event, MAX_EVENT_BYTES, State, encode_into};
+use stateway_machine::{Event, EventHeader, MAX_EVENT_BYTES, State, encode_after};
 
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::store::{Hash, OpenWork, Status};
@@ -21,6 +21,8 @@ pub(super) struct Live {
     pub(super) since_snapshot: u32,
     /// The events of this turn, one line each.
     pub(super) lines: Vec<u8>,
+    /// What the last of them has in common with the next one.
+    last: Option<EventHeader>,
     /// The sequence of the first of them.
     pub(super) first: u64,
     /// The branch of this turn's events.
@@ -56,6 +58,7 @@ impl Live {
             hash,
             since_snapshot: 0,
             lines: Vec::new(),
+            last: None,
             first: 0,
             branch: 0,
             alarm: None,
@@ -76,9 +79,11 @@ impl Live {
     /// changes. Returns what has to be done, and the bytes of the events.
     pub(super) fn apply(&mut self, events: Vec<Event>) -> Result<(Step, usize)> {
         let before = self.lines.len();
+        let mut last = self.last.clone().filter(|_| before > 0);
         for event in &events {
             let start = self.lines.len();
-            encode_into(event, &mut self.lines);
+            encode_after(last.as_ref(), event, &mut self.lines);
+            last = Some(EventHeader::from(event));
             let length = self.lines.len() - start;
             if length > MAX_EVENT_BYTES {
                 self.lines.truncate(before);
@@ -86,6 +91,7 @@ impl Live {
             }
             self.lines.push(b'\n');
         }
+        self.last = last;
         if let (0, Some(first)) = (before, events.first()) {
             self.first = first.sequence;
         }

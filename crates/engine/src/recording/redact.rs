@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use stateway_machine::{
-    Data, Event, Fact, Failure, PauseCause, PolicyDecision, TurnCause, encode_into,
+    Data, Event, EventHeader, Fact, Failure, PauseCause, PolicyDecision, TurnCause, encode_after,
 };
 
 use super::{Recording, Result};
@@ -30,10 +30,12 @@ impl Recording {
         for row in &mut redacted.rows {
             let events = row.decode()?;
             row.lines.clear();
+            let mut before = None;
             for mut event in events {
                 redact(&mut event, &mut people);
-                encode_into(&event, &mut row.lines);
+                encode_after(before.as_ref(), &event, &mut row.lines);
                 row.lines.push(b'\n');
+                before = Some(EventHeader::from(&event));
             }
         }
         redacted.relink()?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_machine::{Event, Plan, State, decode, restore};
+use stateway_machine::{Event, Plan, State, decode_row, restore};
 
 use super::chain::{self, Hash};
 use super::{ExecutionRow, Reading, StoreError};
@@ -209,13 +209,7 @@ fn follow(number: i64, before: &Hash, row: &LogRow<'_>) -> Result<Hash, StoreErr
 
 /// The events of some lines.
 pub(super) fn events(number: i64, lines: &[u8]) -> Result<Vec<Event>, StoreError> {
-    let lines = lines
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    let read = |line| {
-        decode(line).map_err(|error| {
-            StoreError::corrupt(format_args!("an event of execution {number}: {error}"))
-        })
-    };
-    lines.map(read).collect()
+    decode_row(lines).map_err(|(_, error)| {
+        StoreError::corrupt(format_args!("an event of execution {number}: {error}"))
+    })
 }
