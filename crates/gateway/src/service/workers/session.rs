@@ -22,7 +22,8 @@ use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
 
-/// The most messages that are taken in before answers get their turn.
+/// The most messages that are taken in before answers get their turn, and the most answers that are sent before
+/// messages do.
 const TURN: usize = 128;
 
 /// One worker's stream.
@@ -39,6 +40,8 @@ pub(crate) struct Session {
     changed: BoxFuture<'static, ()>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
+    /// Answers sent since the worker was last heard.
+    sent: usize,
 }
 
 impl Session {
@@ -60,6 +63,7 @@ impl Session {
             call,
             stop: Box::pin(stop.cancelled_owned()),
             ended: false,
+            sent: 0,
         }
     }
 
@@ -136,6 +140,23 @@ impl Session {
         Ok(())
     }
 
+    /// The next message of the engine.
+    fn answer(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<v1::StreamTasksResponse, Status>>> {
+        match self.connected.poll_message(context) {
+            Poll::Ready(Some(told)) => {
+                let told = message::told(&self.provider, told);
+                self.ended = matches!(told, Message::Closed(_));
+                Poll::Ready(Some(Ok(wire(told))))
+            }
+            // The engine is gone, and every session with it.
+            Poll::Ready(None) => self.end("ENGINE_STOPPED"),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
     /// The last message, after which nothing follows.
     fn end(&mut self, reason: &str) -> Poll<Option<Result<v1::StreamTasksResponse, Status>>> {
         self.ended = true;
@@ -161,6 +182,18 @@ impl Stream for Session {
         if this.ended {
             return Poll::Ready(None);
         }
+        if let Some(welcome) = this.welcome.take() {
+            return Poll::Ready(Some(Ok(wire(Message::Welcome(welcome)))));
+        }
+        // All answers that are ready leave together, before the worker is heard again: one look at its side of the
+        // stream costs more than an answer.
+        if this.sent < TURN
+            && let Poll::Ready(answer) = this.answer(context)
+        {
+            this.sent += 1;
+            return Poll::Ready(answer);
+        }
+        this.sent = 0;
         let heard = match this.listen(context) {
             Ok(heard) => heard,
             Err(status) => {
@@ -168,18 +201,8 @@ impl Stream for Session {
                 return Poll::Ready(Some(Err(status)));
             }
         };
-        if let Some(welcome) = this.welcome.take() {
-            return Poll::Ready(Some(Ok(wire(Message::Welcome(welcome)))));
-        }
-        match this.connected.poll_message(context) {
-            Poll::Ready(Some(told)) => {
-                let told = message::told(&this.provider, told);
-                this.ended = matches!(told, Message::Closed(_));
-                return Poll::Ready(Some(Ok(wire(told))));
-            }
-            // The engine is gone, and every session with it.
-            Poll::Ready(None) => return this.end("ENGINE_STOPPED"),
-            Poll::Pending => {}
+        if let Poll::Ready(answer) = this.answer(context) {
+            return Poll::Ready(answer);
         }
         match heard {
             Heard::End => {
