@@ -71,6 +71,7 @@ impl Soak {
             }
             let seed = self.seed.wrapping_add(at);
             let schedule = Schedule {
+                one_by_one: false,
                 seed,
                 trace: false,
                 bug: self.bug,
@@ -87,6 +88,7 @@ impl Soak {
     /// The same schedule again, with everything that happens in it.
     fn traced(self, broken: Box<Broken>) -> Box<Broken> {
         let schedule = Schedule {
+            one_by_one: false,
             seed: broken.seed,
             trace: true,
             bug: self.bug,

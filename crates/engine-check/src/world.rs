@@ -44,6 +44,8 @@ pub struct Schedule {
     pub bug: Option<Bug>,
     /// The write of the schedule in which the process dies, instead of the faults that the seed decides.
     pub crash: Option<CrashAt>,
+    /// Whether every turn is written by the keeper itself, and none beside the next one.
+    pub one_by_one: bool,
 }
 
 /// A schedule that ran to its end without a contradiction.
@@ -121,6 +123,8 @@ impl Template {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) chance: Chance,
+    /// Decides when turns are written; none if the keeper writes every turn itself.
+    writing: Option<Chance>,
     pub(crate) disk: Disk,
     pub(crate) config: Config,
     pub(crate) faults: Faults,
@@ -185,6 +189,8 @@ impl World {
         }
         let workers = 1 + chance.below(4);
         Self {
+            // Of its own, so that the other decisions of a seed do not depend on it.
+            writing: (!schedule.one_by_one).then(|| Chance::new(!schedule.seed)),
             disk: template.0.copy(),
             config,
             faults: Faults::new(chance.split(), schedule.crash),
@@ -278,14 +284,18 @@ impl World {
         }
         let now = self.clock.now();
         if let Some(deposed) = &mut self.deposed {
-            deposed.turn(now);
+            take_turn(deposed, self.writing.as_mut(), now);
             if deposed.has_died() {
                 self.end_deposed();
             }
         }
         if let Some(owner) = &mut self.owner {
             self.totals.count("engine: turns");
-            owner.turn(now);
+            take_turn(owner, self.writing.as_mut(), now);
+            if owner.is_writing() {
+                self.totals
+                    .count("engine: turns written beside the next one");
+            }
             if owner.has_died() {
                 self.crash();
             }
@@ -407,7 +417,8 @@ impl World {
 
     /// The memory of the engine is what a replay of the logs gives.
     pub(crate) fn audit_memory(&self) -> Result<(), String> {
-        let Some(owner) = &self.owner else {
+        // Memory is ahead of the log while a turn is being written.
+        let Some(owner) = self.owner.as_ref().filter(|owner| !owner.is_writing()) else {
             return Ok(());
         };
         self.faults.heal(true);
@@ -441,8 +452,11 @@ impl World {
         self.send(request, false);
     }
 
-    /// The executions that have ended, as far as the disk says.
+    /// The executions that have ended, as far as the disk says once every turn is written.
     pub(crate) fn ended(&self) -> Result<Vec<Arc<str>>, String> {
+        for process in [&self.owner, &self.deposed].into_iter().flatten() {
+            process.write();
+        }
         let ended = self.disk.ended().map_err(|error| error.to_string())?;
         Ok(ended.into_iter().map(|(_, id)| id).collect())
     }
@@ -454,6 +468,24 @@ impl World {
     pub(crate) fn view(&self, number: i64) -> Result<Option<stateway_engine::View>, String> {
         let view = self.disk.view(number);
         view.map_err(|error| format!("execution {number} cannot be read: {error}"))
+    }
+}
+
+/// One turn, written by the keeper or beside it. A turn beside the keeper is on disk before the next turn begins, or
+/// only after that, or never if the process ends before.
+fn take_turn(
+    process: &mut Process,
+    writing: Option<&mut Chance>,
+    now: (jiff::Timestamp, std::time::Instant),
+) {
+    let Some(chance) = writing else {
+        process.turn(now);
+        return;
+    };
+    process.write_beside(chance.percent(60));
+    process.turn(now);
+    if chance.percent(50) {
+        process.write();
     }
 }
 

@@ -28,6 +28,7 @@ fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
         "engine: crashes in recovery",
         "engine: processes that lost the disk",
         "engine: second openers refused",
+        "engine: turns written beside the next one",
         "fault: write fails",
         "fault: write succeeds without an answer",
         "fault: torn write, then a crash",
@@ -52,12 +53,15 @@ fn schedules_that_once_failed_hold() {
     for seed in [
         107_063, 2_101_369, 10_005_564, 20_067_222, 20_080_574, 30_077_093, 30_859_173,
     ] {
-        let schedule = Schedule {
-            seed,
-            ..Schedule::default()
-        };
-        if let Err(broken) = schedule.run(&template) {
-            panic!("{broken}");
+        for one_by_one in [true, false] {
+            let schedule = Schedule {
+                seed,
+                one_by_one,
+                ..Schedule::default()
+            };
+            if let Err(broken) = schedule.run(&template) {
+                panic!("{broken}");
+            }
         }
     }
 }

@@ -31,12 +31,14 @@ pub enum Bug {
     IgnoresFailedReads,
     /// The end of a session in a turn that was not written is not reported to its worker.
     ForgetsToCloseSessions,
+    /// A turn that could not be written beside the keeper counts as written: what was decided after it stays.
+    KeepsDecisionsOfFailedTurns,
 }
 
 impl Bug {
     /// Every defect.
     #[cfg(feature = "simulation")]
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AnswersWithoutCommit,
         Self::ForgetsRequests,
         Self::ForgetsTimers,
@@ -47,5 +49,6 @@ impl Bug {
         Self::PassesTasksToLostWorkers,
         Self::IgnoresFailedReads,
         Self::ForgetsToCloseSessions,
+        Self::KeepsDecisionsOfFailedTurns,
     ];
 }

@@ -125,7 +125,8 @@ impl Engine {
         let store = file.open()?;
         let readers = Arc::new(Readers::open(Arc::clone(&file))?);
         let shared = Shared::limited(config.limits());
-        let (committed, keeper, inbox) = keeper::spawn(config, store, shared.clone())?;
+        let stores = (store, file.reader()?);
+        let (committed, keeper, inbox) = keeper::spawn(config, stores, shared.clone())?;
         let scan = Scan::start(config, &file, &shared.catalogue, &inbox)?;
         let mut inner = Inner::new(config, (inbox, readers), shared, committed);
         inner.scan = scan;
@@ -304,6 +305,18 @@ impl Engine {
         self.add_queue_causes(&mut views).await;
         let [view] = views;
         Ok(view)
+    }
+
+    /// An execution, for someone who watches for its end ([`watch_end`](Self::watch_end)): nothing while it is in
+    /// memory, because its end is told then.
+    ///
+    /// # Errors
+    /// There is none of this id.
+    pub async fn get_unless_in_memory(&self, id: Arc<str>) -> Result<Option<View>> {
+        if let Place::Keeper = self.inner.in_memory.find(&id) {
+            return Ok(None);
+        }
+        self.get(id).await.map(Some)
     }
 
     /// Adds to queued executions why they have not begun. The keeper knows; where it does not answer,

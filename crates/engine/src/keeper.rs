@@ -3,11 +3,12 @@
 //! The keeper works in turns. [`Keeper::turn`] is a function of messages, time and store: it lets the
 //! core decide about each message, writes all of that in one transaction, and returns the effects
 //! that may be seen now. It reads no clock and starts no task; `thread` is the thread around it.
-//! While a turn is being written, messages gather for the next one: that is the group commit.
+//! While a turn is being written, the keeper decides about the messages of the next one: that is the group
+//! commit. `commits` says what happens if a turn cannot be written.
 //!
 //! Parts with state of their own: `executions` has the executions in memory, `dispatch` has tasks and
 //! workers, `slots` says which queued execution begins next, `trigger` says what starts executions,
-//! `outbox` has what the turn leads to, `pace` has how much the turn has done and what continues in the
+//! `outbox` has what the turn leads to, `commits` has the turn that is being written, `pace` has how much the turn has done and what continues in the
 //! next one.
 //!
 //! What the keeper does with them: `requests` answers requests, `commands` takes one command through the
@@ -22,6 +23,7 @@ mod audit;
 mod branch;
 mod child;
 mod commands;
+mod commits;
 mod coverage;
 mod definitions;
 mod dispatch;
@@ -54,6 +56,9 @@ mod timers;
 mod trigger;
 mod waiting_cycle;
 
+#[cfg(test)]
+pub(crate) use commits::NoWriter;
+pub(crate) use commits::{Done, Job, StoreAccess, Writer};
 pub(crate) use definitions::DefinitionAsk;
 #[cfg(feature = "simulation")]
 pub(crate) use inbox::Envelope;
@@ -62,9 +67,7 @@ pub(crate) use inbox::{Ask, Inbox, Message, Unread};
 pub(crate) use outbox::Effect;
 pub(crate) use recover::RecoveryResult;
 pub(crate) use requests::bounded;
-#[cfg(feature = "simulation")]
-pub(crate) use thread::show;
-pub(crate) use thread::spawn;
+pub(crate) use thread::{show, spawn};
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -79,8 +82,9 @@ use crate::error::{Result, TRY_AGAIN};
 use crate::in_memory::InMemory;
 use crate::news::Board;
 use crate::set_aside::SetAside;
-use crate::store::{FailedReads, Store, note_failed_reads};
+use crate::store::{FailedReads, Reading, note_failed_reads};
 use crate::{Config, EngineError};
+use commits::{StoreSlot, UnderWay};
 use coverage::Connected;
 use definitions::Definitions;
 use dispatch::Dispatch;
@@ -121,7 +125,15 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     config: Config,
-    store: Box<dyn Store>,
+    store: StoreSlot,
+    /// Reads what is on disk, also while a turn is being written.
+    reader: Box<dyn Reading + Send>,
+    /// The turn that is being written, if one is.
+    under_way: Option<UnderWay>,
+    /// The executions that leave memory at the end of the turn.
+    leaving: Vec<i64>,
+    /// Whether memory was full before executions left it.
+    was_full: bool,
     /// Whether a read of the present turn failed.
     failed_reads: FailedReads,
     board: Arc<Board>,
@@ -211,11 +223,12 @@ impl Keeper {
     /// The store cannot be read or written.
     pub(crate) fn open(
         config: &Config,
-        store: Box<dyn Store>,
+        access: StoreAccess,
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
-        let (store, failed_reads) = note_failed_reads(store);
+        let (store, failed_reads) = note_failed_reads(access.store);
+        let reader = failed_reads.note_in(access.reader);
         let mut keeper = Self {
             executions: Executions::after(store.last_number()?, shared.in_memory),
             definitions: Definitions::new(shared.catalogue),
@@ -242,7 +255,11 @@ impl Keeper {
                 sleeping: None,
             },
             config: config.clone(),
-            store,
+            store: StoreSlot::new(store, access.writer),
+            reader,
+            under_way: None,
+            leaving: Vec::new(),
+            was_full: false,
             failed_reads,
             board: shared.board,
             now,
@@ -370,7 +387,7 @@ impl Keeper {
             Message::CloseSink { name } => {
                 self.sinks.remove(&name);
             }
-            Message::Stop => {}
+            Message::Written | Message::Stop => {}
         }
     }
 
@@ -440,6 +457,7 @@ impl Keeper {
             return TRY_AGAIN.saturating_sub(now.steady.saturating_duration_since(broken.tried));
         }
         let more = self.pace.has_more() || self.upkeep.sleeping.is_some();
+        let more = more || self.outbox.has_changed();
         if self.slots_due || !self.work.is_empty() || more || self.connected.has_stale() {
             return Duration::ZERO;
         }
@@ -449,7 +467,7 @@ impl Keeper {
             due.saturating_duration_since(now.steady)
         });
         let alarm = self.executions.next_alarm();
-        let due = [alarm, self.executions.next_wake, self.triggers.next()];
+        let due = [alarm, self.next_load(), self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {
             return steady;
         };

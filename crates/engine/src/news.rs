@@ -3,7 +3,7 @@
 //! The keeper checks for watchers before it builds a view.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{broadcast, watch};
@@ -39,6 +39,8 @@ pub enum Change {
 pub(crate) struct Board {
     everything: broadcast::Sender<Change>,
     everywhere: AtomicUsize,
+    /// How often someone began to follow many executions.
+    followed: AtomicU64,
     /// How many follow the executions that wait for a person.
     inboxes: AtomicUsize,
     ones: Mutex<HashMap<Arc<str>, Watched>>,
@@ -82,6 +84,7 @@ impl Default for Board {
         Self {
             everything: broadcast::Sender::new(BEHIND),
             everywhere: AtomicUsize::new(0),
+            followed: AtomicU64::new(0),
             inboxes: AtomicUsize::new(0),
             ones: Mutex::default(),
             watched: AtomicUsize::new(0),
@@ -105,6 +108,11 @@ impl Board {
                 .is_some_and(|watched| turned.ended || watched.every_step)
     }
 
+    /// How often someone has begun to follow many executions.
+    pub(crate) fn followed(&self) -> u64 {
+        self.followed.load(Ordering::Acquire)
+    }
+
     /// Notifies every watcher.
     pub(crate) fn tell(&self, view: Arc<View>) {
         if self.watched.load(Ordering::Acquire) > 0 {
@@ -122,6 +130,22 @@ impl Board {
             // No listener is left, which is not an error.
             let _ = self.everything.send(Change::Seen(view));
         }
+    }
+
+    /// The keeper no longer has an execution that has ended. Someone who began to watch it after its end was
+    /// told has to read it.
+    pub(crate) fn release(&self, id: &str) {
+        if self.watched.load(Ordering::Acquire) > 0 {
+            let mut ones = self.ones();
+            ones.remove(id);
+            self.watched.store(ones.len(), Ordering::Release);
+        }
+    }
+
+    /// The keeper has dropped everything: everyone who watches one execution has to read it.
+    pub(crate) fn release_all(&self) {
+        self.ones().clear();
+        self.watched.store(0, Ordering::Release);
     }
 
     /// Reports a removal. Watchers of the one execution find out by reading it.
@@ -146,6 +170,7 @@ impl Board {
 
     fn follow(self: &Arc<Self>, scope: Scope) -> Changes {
         self.followers(scope).fetch_add(1, Ordering::AcqRel);
+        self.followed.fetch_add(1, Ordering::AcqRel);
         Changes {
             receiver: self.everything.subscribe(),
             scope,

@@ -5,8 +5,8 @@
 //! handle, and [`Process::turn`] is the only thing that processes them. Nothing here starts a thread,
 //! reads a clock or uses randomness, so the same calls lead to the same log, byte for byte.
 
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -17,12 +17,12 @@ use crate::clock::Moment;
 use crate::coverage::Coverage;
 use crate::error::Result;
 use crate::handle::Engine;
-use crate::keeper::{Envelope, Inbox, Keeper, Shared, show};
+use crate::keeper::{Done, Envelope, Inbox, Job, Keeper, Shared, StoreAccess, Writer, show};
 use crate::news::Board;
 use crate::recovery::inspect::{InspectionContext, verify};
 use crate::request::EventRecord;
 use crate::store::{
-    Backend, FaultyBackend, MemoryDisk, OpenWork, Reading, Status, StoreFaults, load,
+    Backend, FaultyBackend, MemoryDisk, OpenWork, Reading, Status, StoreFaults, Turn, load,
 };
 use crate::view::EngineView as _;
 use crate::{Config, View};
@@ -199,6 +199,51 @@ pub struct Process {
     board: Arc<Board>,
     committed: watch::Sender<i64>,
     faults: StoreFaults,
+    writing: Arc<Mutex<Writing>>,
+}
+
+/// The turn that is written beside the keeper.
+#[derive(Debug, Default)]
+struct Writing {
+    beside: bool,
+    job: Option<Job>,
+    done: Option<Done>,
+}
+
+impl Writing {
+    fn carry_out(&mut self, board: &Board, committed: &watch::Sender<i64>) {
+        if let Some(job) = self.job.take() {
+            self.done = Some(job.carry_out(board, committed));
+        }
+    }
+}
+
+fn lock(writing: &Mutex<Writing>) -> MutexGuard<'_, Writing> {
+    writing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes turns when the simulation says so.
+#[derive(Debug)]
+struct SimulatedWriter {
+    board: Arc<Board>,
+    committed: watch::Sender<i64>,
+    shared: Arc<Mutex<Writing>>,
+}
+
+impl Writer for SimulatedWriter {
+    fn takes(&self, _: &Turn) -> bool {
+        lock(&self.shared).beside
+    }
+
+    fn begin(&self, job: Job) {
+        lock(&self.shared).job = Some(job);
+    }
+
+    fn end(&self) -> Done {
+        let mut writing = lock(&self.shared);
+        writing.carry_out(&self.board, &self.committed);
+        writing.done.take().expect("a turn was begun")
+    }
 }
 
 impl Process {
@@ -228,7 +273,18 @@ impl Process {
         let committed = watch::Sender::new(store.last_position());
         let (inbox, messages) = Inbox::new(config.max_backlog);
         let moment = Moment { wall, steady };
-        let (keeper, effects) = Keeper::open(config, store, shared.clone(), moment)?;
+        let writer = SimulatedWriter {
+            board: Arc::clone(&board),
+            committed: committed.clone(),
+            shared: Arc::default(),
+        };
+        let writing = Arc::clone(&writer.shared);
+        let access = StoreAccess {
+            store,
+            reader: backend.reader()?,
+            writer: Box::new(writer),
+        };
+        let (keeper, effects) = Keeper::open(config, access, shared.clone(), moment)?;
         show(effects, &board, &committed);
         let engine =
             Engine::without_thread(config, (backend, inbox), shared, committed.subscribe())?;
@@ -239,7 +295,25 @@ impl Process {
             board,
             committed,
             faults,
+            writing,
         })
+    }
+
+    /// Whether the following turns are written beside the keeper. Such a turn is on disk when [`Process::write`] was
+    /// called, or when the keeper could not wait any longer.
+    pub fn write_beside(&self, beside: bool) {
+        lock(&self.writing).beside = beside;
+    }
+
+    /// Writes the turn that is to be written beside the keeper, if there is one.
+    pub fn write(&self) {
+        lock(&self.writing).carry_out(&self.board, &self.committed);
+    }
+
+    /// Whether a turn is not on disk yet, or the keeper has not taken notice of that.
+    #[must_use]
+    pub const fn is_writing(&self) -> bool {
+        self.keeper.is_writing()
     }
 
     /// The handle. Its futures complete in the turn that processes them; reads past the keeper need a
@@ -272,6 +346,9 @@ impl Process {
     /// How long there is nothing to do unless a message arrives.
     #[must_use]
     pub fn idle(&self, (wall, steady): (Timestamp, Instant)) -> Duration {
+        if self.is_writing() {
+            return Duration::ZERO;
+        }
         self.keeper.idle(Moment { wall, steady })
     }
 

@@ -27,7 +27,8 @@ fn follow(engine: &Engine, id: &Arc<str>, verb: Verb) -> watch::Receiver<News> {
     }
 }
 
-/// Follows one execution; its present state comes first.
+/// Follows one execution; its present state comes first. Where only its end is of interest, the state of an execution
+/// that is under way is left out.
 pub(crate) async fn one(
     engine: Engine,
     (line, call): (&Line, &Call),
@@ -35,7 +36,12 @@ pub(crate) async fn one(
 ) -> Result<WatchStream> {
     let key: Arc<str> = id.as_str().into();
     let news = follow(&engine, &key, verb);
-    let present = engine.get(Arc::clone(&key));
+    let present = async {
+        if verb == Verb::WatchEnd {
+            return engine.get_unless_in_memory(Arc::clone(&key)).await;
+        }
+        engine.get(Arc::clone(&key)).await.map(Some)
+    };
     let present = line.carry(call, verb, present).await?;
     let watcher = One {
         engine,
@@ -43,7 +49,7 @@ pub(crate) async fn one(
         key,
         verb,
         news,
-        next: Some(Arc::new(present)),
+        next: present.map(Arc::new),
         last: None,
         in_sync: false,
         over: false,

@@ -35,6 +35,10 @@ pub(super) struct Executions {
     last_number: i64,
     /// When the first execution that is not in memory is due.
     pub(super) next_wake: Option<Timestamp>,
+    /// Where loading executions that are due soon continues.
+    pub(super) ahead_after: Option<Cursor>,
+    /// When the first execution is due that could not be loaded before it was.
+    pub(super) failed_ahead: Option<Timestamp>,
     /// Where loading due executions continues.
     pub(super) due_after: Option<Cursor>,
     /// Executions that could not be loaded.
@@ -62,6 +66,11 @@ impl Executions {
 
     pub(super) fn get_mut(&mut self, number: i64) -> Option<&mut Live> {
         self.live.get_mut(&number)
+    }
+
+    /// How many executions are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.live.len()
     }
 
     pub(super) fn contains(&self, number: i64) -> bool {
@@ -139,19 +148,19 @@ impl Executions {
 
     /// Drops an execution that is on disk as it is here. One that has ended can still be read without
     /// its log for a while.
-    pub(super) fn unload(&mut self, number: i64) {
-        let Some(live) = self.take(number) else {
-            return;
-        };
+    pub(super) fn unload(&mut self, number: i64) -> Option<Arc<str>> {
+        let live = self.take(number)?;
         if !live.state.state().is_terminal() {
             self.index.dropped(&live.origin.id);
-            return;
+            return None;
         }
+        let id = Arc::clone(&live.origin.id);
         self.index.ended(Ended {
             origin: live.origin,
             state: live.state,
             bytes: live.bytes,
         });
+        Some(id)
     }
 
     fn take(&mut self, number: i64) -> Option<Live> {

@@ -1,17 +1,18 @@
 //! The end of a turn: write it, then let it be seen.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stateway_machine::snapshot;
 use tokio::sync::oneshot;
 
+use super::commits::{UnderWay, write};
 use super::outbox::{Changed, Outbox};
 use super::{Broken, Effect, Keeper, Live, TRY_AGAIN};
 use crate::bug::Bug;
 use crate::error::Result;
 use crate::news::Turned;
-use crate::store::{Append, Created, Snapshot, Status, StoreError, Turn};
+use crate::store::{Append, Created, Snapshot, Status, StoreError};
 use crate::view::EngineView as _;
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View, summary};
@@ -23,14 +24,23 @@ const FORGET_EVERY: Duration = Duration::from_secs(1);
 const FORGET_AT_ONCE: usize = 20_000;
 
 impl Keeper {
-    /// Writes the turn, and gathers what may be seen then; false when it could not be written.
+    /// Ends the turn: it is written, beside the keeper or here. What may be seen then is shown or gathered. False
+    /// when the turn, or the one before, could not be written.
     pub(super) fn finish(&mut self) -> bool {
+        self.end_turn(true)
+    }
+
+    fn end_turn(&mut self, beside: bool) -> bool {
+        if !self.settle_commit() {
+            return false;
+        }
         // The turn may have missed something: nothing of it is written.
         let failed = self.failed_reads.take();
         if let Some(error) = failed.filter(|_| !self.config.has(Bug::IgnoresFailedReads)) {
             self.break_off(&error);
             return false;
         }
+        self.keep_touched();
         let was_full = self.is_memory_full();
         let touched = self.executions.take_touched();
         let mut leaving = Vec::new();
@@ -40,32 +50,42 @@ impl Keeper {
             }
         }
         self.answer();
-        let turn = self.outbox.take_turn();
+        let followed = self.board.followed();
+        let changed = self.outbox.take_changed();
+        let mut effects = self.news(&changed);
+        effects.extend(self.outbox.take_effects());
+        // Those that a turn before has put on disk.
+        self.unload();
+        let (turn, requests) = self.outbox.take_turn();
+        self.forget_deleted(&turn);
+        let under_way = UnderWay {
+            leaving,
+            changed,
+            followed,
+            requests,
+            was_full,
+        };
+        if !turn.is_empty() && beside && self.store.takes(&turn) {
+            // In order: what this turn has put on disk before comes first.
+            let shown = std::mem::take(&mut self.shown);
+            self.store.begin(turn, (shown, effects));
+            self.under_way = Some(under_way);
+            return true;
+        }
         if !turn.is_empty() {
-            let began = Instant::now();
-            if let Err(error) = self.store.commit(&turn) {
-                self.break_off(&error);
-                return false;
-            }
-            account(&turn, began.elapsed());
-            self.forget_deleted(&turn);
-            if !turn.appends.is_empty() {
-                let position = self.store.last_position();
-                self.shown.push(Effect::Committed(position));
+            match write(&mut *self.store, &turn) {
+                Ok(position) => self.shown.extend(position),
+                Err(error) => {
+                    self.outbox.return_effects(effects);
+                    self.break_off(&error);
+                    return false;
+                }
             }
         }
-        self.spread_news();
-        let left = !leaving.is_empty();
-        for number in leaving {
-            self.executions.unload(number);
-        }
-        // There may be room for a queued execution now; the next turn sees to it.
-        let has_room = left || was_full && !self.is_memory_full();
-        if has_room && self.slots.are_wanted() {
-            self.slots_due = true;
-        }
-        self.shown.extend(self.outbox.take_effects());
         self.outbox.recycle(turn);
+        self.shown.extend(effects);
+        self.committed(under_way);
+        self.unload();
         true
     }
 
@@ -84,7 +104,7 @@ impl Keeper {
     /// # Errors
     /// The store cannot be written: nothing of the turn has happened, and nothing is in memory.
     pub(super) fn write_down(&mut self) -> Result<()> {
-        if self.finish() {
+        if self.end_turn(false) {
             return Ok(());
         }
         Err(match &self.broken {
@@ -93,19 +113,25 @@ impl Keeper {
         })
     }
 
-    /// Shows watchers what changed. Who watches is asked only now that the turn is on disk: a watcher
-    /// that comes later reads it there.
-    fn spread_news(&mut self) {
-        for Changed { number, inbox } in self.outbox.take_changed() {
-            let Some(live) = self.executions.get(number) else {
+    /// What watchers are shown of changes, once the turn is on disk. Someone who watches one execution later
+    /// asks the keeper for it, which has it until then. Someone who follows many executions later is seen to
+    /// by [`committed`](Self::committed).
+    fn news(&self, changed: &[Changed]) -> Vec<Effect> {
+        let mut news = Vec::new();
+        for Changed { number, inbox } in changed {
+            let Some(live) = self.executions.get(*number) else {
                 continue;
             };
-            let ended = live.state.state().is_terminal();
-            if self.board.wants(&live.origin.id, Turned { ended, inbox }) {
+            let turned = Turned {
+                ended: live.state.state().is_terminal(),
+                inbox: *inbox,
+            };
+            if self.board.wants(&live.origin.id, turned) {
                 let view = self.view(live);
-                self.shown.push(Effect::Changed(Arc::new(view)));
+                news.push(Effect::Changed(Arc::new(view)));
             }
         }
+        news
     }
 
     /// Answers with the executions of these ids that are in memory.
@@ -248,6 +274,7 @@ impl Keeper {
     /// Drops everything that the turn did. Memory may be ahead of the disk, so all of it is forgotten;
     /// [`load_again`](Self::load_again) loads everything again.
     pub(super) fn drop_turn(&mut self, error: &EngineError) {
+        self.drop_commit();
         let mut effects = self.outbox.fail(error);
         if self.config.has(Bug::ForgetsToCloseSessions) {
             effects.retain(|effect| !matches!(effect, Effect::Tell(..)));
@@ -279,6 +306,7 @@ impl Keeper {
     /// Forgets everything that is in memory.
     fn forget(&mut self) {
         self.executions.clear();
+        self.board.release_all();
         self.definitions.current.clear();
         self.slots.clear();
         self.dispatch.forget_tasks();
@@ -339,10 +367,4 @@ impl Keeper {
 
 fn soon() -> jiff::SignedDuration {
     jiff::SignedDuration::try_from(SOON).unwrap_or(jiff::SignedDuration::ZERO)
-}
-
-fn account(turn: &Turn, took: Duration) {
-    metrics::histogram!("stateway_engine_commit_seconds").record(took);
-    metrics::counter!("stateway_engine_commits_total").increment(1);
-    metrics::counter!("stateway_engine_appends_total").increment(turn.appends.len() as u64);
 }

@@ -124,6 +124,8 @@ pub(crate) enum Message {
     CloseSink {
         name: Arc<str>,
     },
+    /// The turn before is on disk, or could not be written.
+    Written,
     Stop,
 }
 
@@ -357,6 +359,7 @@ impl Message {
             | Self::Drifted { .. }
             | Self::Recheck { .. }
             | Self::CloseSink { .. }
+            | Self::Written
             | Self::Stop => {}
         }
     }

@@ -54,6 +54,9 @@ impl<T: std::fmt::Debug + Send> Deliver for Ready<T> {
     }
 }
 
+/// Request ids, with the digest of the request and the execution.
+pub(super) type Requests = HashMap<Arc<str>, ([u8; 16], i64)>;
+
 /// What the present turn leads to.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -62,8 +65,8 @@ pub(super) struct Outbox {
     effects: Vec<Effect>,
     /// Callers that are answered with an execution as it is when the turn ends.
     replies: Vec<(i64, oneshot::Sender<Answer>)>,
-    /// The request ids of this turn, with the digest of the request and the execution.
-    requests: HashMap<Arc<str>, ([u8; 16], i64)>,
+    /// The request ids of this turn.
+    requests: Requests,
     /// Executions whose change is to be sent to watchers.
     changed: Vec<Changed>,
 }
@@ -113,6 +116,11 @@ impl Outbox {
         self.changed.push(changed);
     }
 
+    /// Whether a change waits for the next turn to be sent to watchers.
+    pub(super) const fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     pub(super) fn take_changed(&mut self) -> Vec<Changed> {
         std::mem::take(&mut self.changed)
     }
@@ -138,16 +146,23 @@ impl Outbox {
         self.requests.get(id).copied()
     }
 
-    /// What the turn writes. Its request ids are found in the store from now on.
-    pub(super) fn take_turn(&mut self) -> Turn {
-        self.requests.clear();
-        std::mem::take(&mut self.turn)
+    /// What the turn writes, and its request ids, which are found in the store once it is written.
+    pub(super) fn take_turn(&mut self) -> (Turn, Requests) {
+        let requests = std::mem::take(&mut self.requests);
+        (std::mem::take(&mut self.turn), requests)
     }
 
-    /// Gives the lists of a written turn back, so that the next turn need not allocate them.
+    /// Gives the lists of a written turn back, so that another turn need not allocate them.
     pub(super) fn recycle(&mut self, mut turn: Turn) {
-        turn.clear();
-        self.turn = turn;
+        if self.turn.is_empty() {
+            turn.clear();
+            self.turn = turn;
+        }
+    }
+
+    /// Puts the effects of a turn back that was not written.
+    pub(super) fn return_effects(&mut self, effects: Vec<Effect>) {
+        self.effects.splice(..0, effects);
     }
 
     /// What may be seen now that the turn is on disk.
@@ -264,7 +279,8 @@ mod tests {
         };
         outbox.remember(&request, 5, Timestamp::UNIX_EPOCH);
         assert_eq!(outbox.request("r"), Some(([1; 16], 5)));
-        assert_eq!(outbox.take_turn().requests.len(), 1);
+        let (turn, requests) = outbox.take_turn();
+        assert_eq!((turn.requests.len(), requests.len()), (1, 1));
         assert_eq!(outbox.request("r"), None);
     }
 }

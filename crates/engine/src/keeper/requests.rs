@@ -116,10 +116,19 @@ impl Keeper {
 
     /// The execution that this very request was about, if it came before.
     pub(super) fn seen(&self, request: &RequestKey) -> Result<Option<i64>> {
-        let before = match self.outbox.request(&request.id) {
+        let being_written = || {
+            let under_way = self.under_way.as_ref()?;
+            under_way.requests.get(&request.id).copied()
+        };
+        let before = match self.outbox.request(&request.id).or_else(being_written) {
             Some(before) => Some(before),
             None => {
-                let found = self.store.answered(&request.id)?;
+                // The answer does not depend on the turn that is being written, so nobody waits for it.
+                let found = if self.store.is_away() {
+                    self.reader.answered(&request.id)?
+                } else {
+                    self.store.answered(&request.id)?
+                };
                 found.map(|found| (found.body, found.number))
             }
         };
@@ -196,7 +205,13 @@ impl Keeper {
         if self.executions.number_of(id).is_some() {
             return Ok(true);
         }
-        let Some(number) = self.store.number_of(id)? else {
+        // The executions of the turn that is being written are in memory.
+        let found = if self.store.is_away() {
+            self.reader.number_of(id)?
+        } else {
+            self.store.number_of(id)?
+        };
+        let Some(number) = found else {
             return Ok(false);
         };
         Ok(!self.remove_empty_row(number)?)
@@ -333,6 +348,10 @@ impl Keeper {
                     id,
                 })));
             }
+        }
+        // Memory is ahead of the disk then, and the end of the turn drops it.
+        if let Some(error) = self.store.failure() {
+            return Err(error);
         }
         self.store.remove(numbers)?;
         for effect in &removed {

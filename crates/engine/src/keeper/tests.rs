@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use stateway_model::Progress;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::*;
 use crate::request::{ApplyDefinition, RequestKey, RetryFrom, Start, Steer};
-use crate::store::{Backend, MemoryDisk, SqliteFile};
+use crate::store::{Backend, MemoryDisk, SqliteFile, Store};
 use crate::view::View;
 use crate::worker::{Answer, Offer, TaskToken, WorkerMessage};
 use crate::{Clock, Faults};
@@ -55,9 +55,31 @@ impl Stepped {
         self.keeper.store.total().expect("a number")
     }
 
+    /// A keeper on a store in memory whose turns are written when the keeper waits for that.
+    fn beside(disk: &MemoryDisk) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::new("memory");
+        config.clock = Clock::manual("2026-01-01T00:00:00Z".parse().expect("a time"));
+        let access = StoreAccess {
+            store: disk.open().expect("a store"),
+            reader: disk.reader().expect("a reader"),
+            writer: Box::<LateWriter>::default(),
+        };
+        Self::with(access, &config, folder)
+    }
+
     fn over(store: Box<dyn Store>, config: &Config, folder: tempfile::TempDir) -> Self {
+        let access = StoreAccess {
+            store,
+            reader: MemoryDisk::default().reader().expect("a reader"),
+            writer: Box::new(NoWriter),
+        };
+        Self::with(access, config, folder)
+    }
+
+    fn with(access: StoreAccess, config: &Config, folder: tempfile::TempDir) -> Self {
         let now = config.clock.moment();
-        let (keeper, _) = Keeper::open(config, store, Shared::default(), now).expect("a keeper");
+        let (keeper, _) = Keeper::open(config, access, Shared::default(), now).expect("a keeper");
         Self {
             keeper,
             now,
@@ -102,6 +124,19 @@ impl Stepped {
     }
 
     fn start(&mut self, definition: &str) -> View {
+        view(self.ask_to_start(definition))
+    }
+
+    fn ask_to_start(&mut self, definition: &str) -> oneshot::Receiver<Answer> {
+        let request = self.request();
+        self.ask_to_start_by(definition, request)
+    }
+
+    fn ask_to_start_by(
+        &mut self,
+        definition: &str,
+        request: RequestKey,
+    ) -> oneshot::Receiver<Answer> {
         let (answer, started) = oneshot::channel();
         let start = Start {
             definition: definition.into(),
@@ -110,10 +145,15 @@ impl Stepped {
             labels: Default::default(),
             not_before: None,
             actor: "ada".into(),
-            request: self.request(),
+            request,
         };
         self.turn(vec![Message::Ask(Box::new(Ask::Start { start, answer }))]);
-        view(started)
+        started
+    }
+
+    fn flush(&mut self) {
+        let effects = self.keeper.flush();
+        show(effects, &self.keeper.board, &watch::Sender::new(0));
     }
 
     fn steer(&mut self, id: &Arc<str>, steer: Steer) -> Answer {
@@ -157,6 +197,26 @@ impl Stepped {
         });
         read.expect("a log");
         facts
+    }
+}
+
+/// Writes a turn when the keeper waits for that.
+#[derive(Debug, Default)]
+struct LateWriter(std::sync::Mutex<Option<Job>>);
+
+impl Writer for LateWriter {
+    fn takes(&self, turn: &crate::store::Turn) -> bool {
+        !turn.appends.is_empty()
+    }
+
+    fn begin(&self, job: Job) {
+        *self.0.lock().expect("a lock") = Some(job);
+    }
+
+    fn end(&self) -> Done {
+        let job = self.0.lock().expect("a lock").take();
+        let job = job.expect("a turn was begun");
+        job.carry_out(&crate::news::Board::default(), &watch::Sender::new(0))
     }
 }
 
@@ -432,4 +492,82 @@ fn an_execution_stays_until_webhooks_have_its_events_however_old_it_is() {
     stepped.pass(Duration::from_secs(60));
     stepped.turn(vec![]);
     assert_eq!(stepped.total(), 0);
+}
+
+#[test]
+fn a_turn_is_decided_while_the_turn_before_is_written() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::beside(&disk);
+    stepped.apply(ONE);
+    let mut first = stepped.ask_to_start("one");
+    assert!(
+        first.try_recv().is_err(),
+        "nothing is shown before it is on disk"
+    );
+    assert_eq!(disk.last_position(), 0);
+    let mut second = stepped.ask_to_start("one");
+    // The second turn is decided. Its own commit waits, and the one before is done.
+    assert!(first.try_recv().expect("an answer").is_ok());
+    assert!(
+        second.try_recv().is_err(),
+        "nothing is shown before it is on disk"
+    );
+    assert_eq!(disk.last_position(), 1);
+    stepped.flush();
+    assert!(second.try_recv().expect("an answer").is_ok());
+    assert_eq!(disk.last_position(), 2);
+}
+
+#[test]
+fn what_was_decided_after_a_turn_that_could_not_be_written_is_dropped_with_it() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::beside(&disk);
+    stepped.apply(ONE);
+    let mut first = stepped.ask_to_start("one");
+    disk.revoke();
+    let mut second = stepped.ask_to_start("one");
+    for answer in [&mut first, &mut second] {
+        let error = answer.try_recv().expect("an answer").expect_err("fails");
+        assert!(error.reason.starts_with("STORE_"), "{}", error.reason);
+    }
+    assert_eq!(
+        stepped.keeper.executions.len(),
+        0,
+        "memory is not ahead of the disk"
+    );
+    assert_eq!(disk.last_position(), 0);
+}
+
+#[test]
+fn a_request_of_the_turn_that_is_being_written_is_known() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::beside(&disk);
+    stepped.apply(ONE);
+    let request = stepped.request();
+    let first = stepped.ask_to_start_by("one", request.clone());
+    let again = stepped.ask_to_start_by("one", request);
+    stepped.flush();
+    assert_eq!(view(first).id, view(again).id);
+    assert_eq!(stepped.total(), 1);
+}
+
+#[test]
+fn an_execution_that_is_due_soon_is_loaded_before_it_is_due() {
+    let mut stepped = Stepped::new();
+    stepped.apply("name: nap\nsteps: [{name: a, sleep: 1m}]");
+    for _ in 0..3 {
+        stepped.start("nap");
+    }
+    stepped.turn(Vec::new());
+    assert_eq!(stepped.keeper.executions.len(), 0, "they are far from due");
+    let idle = stepped.keeper.idle(stepped.now);
+    assert!(idle < Duration::from_secs(57), "{idle:?}");
+    stepped.pass(Duration::from_secs(57));
+    stepped.turn(Vec::new());
+    assert_eq!(stepped.keeper.executions.len(), 3);
+    assert!(stepped.keeper.idle(stepped.now) > Duration::from_secs(1));
+    stepped.pass(Duration::from_secs(3));
+    stepped.turn(Vec::new());
+    stepped.turn(Vec::new());
+    assert_eq!(stepped.keeper.executions.len(), 0, "they have ended");
 }

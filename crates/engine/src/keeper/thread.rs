@@ -1,25 +1,31 @@
-//! The thread around the keeper: waits for messages, lets the keeper process them, shows the effects.
+//! The threads of the keeper. One waits for messages, lets the keeper process them, and shows the effects. The other
+//! writes turns meanwhile.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::inbox::Envelope;
-use super::{Effect, Inbox, Keeper, Message, Shared};
+use super::{Done, Effect, Inbox, Job, Keeper, Message, Shared, StoreAccess, Writer};
 use crate::Config;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::fault::Faults;
 use crate::news::Board;
-use crate::store::{Store, StoreError};
+use crate::store::{Reading, Store, StoreError, Turn};
 
 /// The longest wait for a message: leases and a failed store are checked in between.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait while tests move the clock.
 const MANUAL_CLOCK_WAIT: Duration = Duration::from_millis(2);
+
+/// A turn with at most this many appends is written by the keeper itself: waking another thread would take as long as
+/// what could be decided meanwhile.
+const FEW_APPENDS: usize = 4;
 
 struct Thread {
     /// The position of the last event on disk. Dropped before the messages that wait, so that their
@@ -30,12 +36,86 @@ struct Thread {
     faults: Faults,
     messages: Receiver<Envelope>,
     board: Arc<Board>,
+    /// Whether a turn is being written.
+    writing: Arc<AtomicBool>,
+}
+
+/// The thread that writes turns.
+#[derive(Debug)]
+struct WriterThread {
+    /// Closed to end the thread.
+    jobs: Option<SyncSender<Job>>,
+    done: Receiver<Done>,
+    writing: Arc<AtomicBool>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl WriterThread {
+    fn start(inbox: Inbox, board: Arc<Board>, committed: watch::Sender<i64>) -> Result<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(1);
+        let (report, done) = sync_channel(1);
+        let writing = Arc::<AtomicBool>::default();
+        let flag = Arc::clone(&writing);
+        let run = move || {
+            for job in waiting {
+                let done = job.carry_out(&board, &committed);
+                flag.store(false, Ordering::Release);
+                if report.send(done).is_err() {
+                    return;
+                }
+                inbox.tell(Message::Written);
+            }
+        };
+        let builder = std::thread::Builder::new().name("stateway-store".to_owned());
+        let handle = builder.spawn(run).map_err(|error| no_thread(&error))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            done,
+            writing,
+            handle: Some(handle),
+        })
+    }
+}
+
+impl Writer for WriterThread {
+    fn takes(&self, turn: &Turn) -> bool {
+        turn.appends.len() > FEW_APPENDS
+    }
+
+    fn begin(&self, job: Job) {
+        self.writing.store(true, Ordering::Release);
+        let sent = self.jobs.as_ref().map(|jobs| jobs.send(job));
+        debug_assert!(
+            matches!(sent, Some(Ok(()))),
+            "the thread outlives the keeper"
+        );
+    }
+
+    fn end(&self) -> Done {
+        self.done
+            .recv()
+            .expect("the thread outlives the keeper, and no commit panics")
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.jobs.take();
+        if let Some(handle) = self.handle.take() {
+            // A thread that panicked has printed why.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> StoreError {
+    StoreError::Failed(format!("no thread for the engine: {error}"))
 }
 
 /// Starts the keeper's thread, once every execution that was under way is taken up.
 pub(crate) fn spawn(
     config: &Config,
-    store: Box<dyn Store>,
+    (store, reader): (Box<dyn Store>, Box<dyn Reading + Send>),
     shared: Shared,
 ) -> Result<(watch::Receiver<i64>, JoinHandle<()>, Inbox)> {
     let (inbox, messages) = Inbox::new(config.max_backlog);
@@ -43,7 +123,14 @@ pub(crate) fn spawn(
     let followed = committed.subscribe();
     let board = Arc::clone(&shared.board);
     let clock = config.clock.clone();
-    let (keeper, effects) = Keeper::open(config, store, shared, clock.moment())?;
+    let writer = WriterThread::start(inbox.clone(), Arc::clone(&board), committed.clone())?;
+    let writing = Arc::clone(&writer.writing);
+    let access = StoreAccess {
+        store,
+        reader,
+        writer: Box::new(writer),
+    };
+    let (keeper, effects) = Keeper::open(config, access, shared, clock.moment())?;
     let thread = Thread {
         keeper,
         clock,
@@ -51,12 +138,13 @@ pub(crate) fn spawn(
         messages,
         board,
         committed,
+        writing,
     };
     show(effects, &thread.board, &thread.committed);
     let builder = std::thread::Builder::new().name("stateway-keeper".to_owned());
     let handle = builder
         .spawn(move || thread.run())
-        .map_err(|error| StoreError::Failed(format!("no thread for the engine: {error}")))?;
+        .map_err(|error| no_thread(&error))?;
     Ok((followed, handle, inbox))
 }
 
@@ -74,10 +162,17 @@ impl Thread {
                 };
             }
             let mut last = false;
-            let messages = &self.messages;
-            // Messages that arrive while the turn is being decided belong to it too.
+            let (messages, writing) = (&self.messages, &self.writing);
+            // Messages that arrive while the turn is being decided belong to it too, and so do those that arrive
+            // while the turn before is being written. Its end is a message.
+            let next = || {
+                if writing.load(Ordering::Acquire) {
+                    return messages.recv().ok();
+                }
+                messages.try_recv().ok()
+            };
             let arriving = std::iter::from_fn(|| {
-                let envelope = first.take().or_else(|| messages.try_recv().ok())?;
+                let envelope = first.take().or_else(next)?;
                 let message = envelope.open();
                 last |= matches!(message, Message::Stop);
                 Some(message)
@@ -85,6 +180,8 @@ impl Thread {
             let effects = self.keeper.turn(arriving, self.clock.moment());
             show(effects, &self.board, &self.committed);
             if last {
+                let effects = self.keeper.flush();
+                show(effects, &self.board, &self.committed);
                 return;
             }
         }

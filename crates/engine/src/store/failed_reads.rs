@@ -38,6 +38,14 @@ pub(crate) fn note_failed_reads(store: Box<dyn Store>) -> (Box<dyn Store>, Faile
 }
 
 impl FailedReads {
+    /// Puts the layer over a reader.
+    pub(crate) fn note_in(&self, reader: Box<dyn Reading + Send>) -> Box<dyn Reading + Send> {
+        Box::new(NotesFailedReads {
+            inner: reader,
+            failed: self.clone(),
+        })
+    }
+
     /// The first read that failed since this was last called.
     pub(crate) fn take(&self) -> Option<StoreError> {
         self.lock().take().map(StoreError::Failed)

@@ -60,7 +60,6 @@ impl MemoryDisk {
         }
     }
 
-    #[cfg(feature = "simulation")]
     pub(crate) fn last_position(&self) -> i64 {
         self.lock().tables.last_position
     }

@@ -188,7 +188,10 @@ impl Lab {
                 if wanted(&view) {
                     return view;
                 }
-                news.changed().await.unwrap();
+                if news.changed().await.is_err() {
+                    // The engine has unloaded it.
+                    news = self.engine.watch_one(id);
+                }
             }
         };
         match tokio::time::timeout(PATIENCE, look).await {

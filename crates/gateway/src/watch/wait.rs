@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use stateway_model::{Execution, ExecutionName, SubState};
-use stateway_provider_api::{Call, Verb, WatchScope, Watched};
+use stateway_provider_api::{Call, Verb, View, WatchScope, Watched};
 use tonic::{Code, Status};
 
 use super::hub::Hub;
@@ -108,9 +108,18 @@ impl Hub {
             }
             last = Some(seen);
         }
+        // A provider need not report the states in between.
+        if last.is_none() {
+            let call = Call::within(upstream.settings.timeout);
+            let guarded = upstream.within(&call);
+            let read = guarded.call(Verb::Get, |provider, call| {
+                provider.get(call, &name.id, View::Basic)
+            });
+            last = read.await.ok().map(|read| upstream.execution(read));
+        }
         last.map(|seen| Waited {
+            reached: seen.sub_state.is_terminal(),
             execution: seen,
-            reached: false,
         })
     }
 }
