@@ -8,6 +8,7 @@
 
 mod access;
 mod browser;
+mod daily;
 mod demo;
 mod driver;
 mod execution;
@@ -71,8 +72,6 @@ fn main() -> ExitCode {
         pages::a_worker_and_what_waits_for_it_are_seen_live,
         hostile::hostile_content_is_shown_on_every_page_and_does_not_run,
         access::a_phone_shows_every_page_without_scrolling_sideways,
-        access::every_page_can_be_read_out,
-        access::text_has_contrast_in_both_lights,
         executions::rows_change_in_place_and_new_ones_wait_until_asked_for,
         executions::the_list_is_walked_by_keys,
         executions::a_provider_that_goes_down_is_named_without_a_reload,
@@ -81,10 +80,24 @@ fn main() -> ExitCode {
         execution::the_page_follows_without_a_reload,
         execution::a_countdown_counts_and_an_attempt_can_be_made_now,
         execution::markup_of_others_does_not_run,
+        daily::the_payloads_of_a_step_are_one_click_away,
+        daily::a_person_decides_on_the_page_that_waits,
+        daily::ids_are_found_and_several_executions_are_cancelled,
+        daily::times_are_shown_as_chosen_and_keys_can_be_turned_off,
+        daily::the_graph_is_zoomed_and_the_failing_step_is_found,
+        daily::a_text_is_copied,
         demo::the_demo_shows_all_six_sub_states_within_a_minute,
     ];
     trials.extend(trials![programs;
         sign_in::a_session_that_ends_leads_an_open_page_to_the_sign_in,
+    ]);
+    let with_axe = programs.clone().and_then(|programs| {
+        access::axe()?;
+        Ok(programs)
+    });
+    trials.extend(trials![with_axe;
+        access::every_page_passes_axe_in_both_lights,
+        access::an_open_dialog_passes_axe,
     ]);
     let with_provider = programs.clone().and_then(|programs| {
         sign_in::module()?;

@@ -55,7 +55,7 @@ async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
         "connected",
         "Tasks: 1 of 3",
         "everyone's tasks",
-        "its tasks go to others",
+        "its tasks go to other workers",
         "<bdi>greet</bdi> of <a href=\"/executions/b/w1\"><bdi>w1</bdi></a>, attempt 1",
         "Every task is with a worker.",
     ]);

@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Router<Site> {
 }
 
 async fn ask(visitor: Visitor, query: Fields) -> Response {
-    let back = own_path(query.get("back"));
+    let back = visitor.base.within(own_path(query.get("back")));
     let content = question(&visitor, back);
     dialog(&visitor, Section::Executions, "Acting as", &content)
 }

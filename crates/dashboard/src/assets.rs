@@ -17,7 +17,7 @@ use crate::Site;
 pub(crate) struct Asset {
     name: &'static str,
     kind: &'static str,
-    content: String,
+    content: &'static str,
     hash: String,
 }
 
@@ -43,10 +43,7 @@ pub(crate) static ICON: LazyLock<Asset> =
 
 impl Asset {
     fn new(name: &'static str, kind: &'static str, content: &'static str) -> Self {
-        // The indentation is for who reads the source.
-        let lines = content.lines().map(str::trim_start);
-        let content = lines.collect::<Vec<_>>().join("\n");
-        let digest = Sha256::digest(&content);
+        let digest = Sha256::digest(content);
         let hash = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
         Self {
             name,
@@ -72,7 +69,7 @@ impl Asset {
         {
             return (StatusCode::NOT_MODIFIED, kept).into_response();
         }
-        (kept, [(CONTENT_TYPE, self.kind)], self.content.clone()).into_response()
+        (kept, [(CONTENT_TYPE, self.kind)], self.content).into_response()
     }
 }
 

@@ -11,6 +11,7 @@ mod source;
 mod start;
 mod trigger;
 
+pub(crate) use name::DefinitionPath;
 pub(crate) use trigger::disabled;
 
 use axum::Router;

@@ -2,7 +2,12 @@
 //! out, what happened, and what can be done about it.
 
 mod action;
+mod axis;
+mod chosen;
+mod command;
 mod decisions;
+mod event;
+mod export;
 mod facts;
 mod gantt;
 mod history;
@@ -21,6 +26,8 @@ use axum::routing::get;
 
 use crate::Site;
 
+pub(crate) use action::{Action, Answer, perform};
+pub(crate) use command::quoted;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {
@@ -29,6 +36,7 @@ pub(crate) fn routes() -> Router<Site> {
         .route("/executions/{provider}/{id}/live", get(live::follow))
         .route("/executions/{provider}/{id}/input", get(payload::input))
         .route("/executions/{provider}/{id}/output", get(payload::output))
+        .route("/executions/{provider}/{id}/history", get(export::history))
         .route(
             "/executions/{provider}/{id}/do/{action}",
             get(question::ask).post(action::carry_out),

@@ -36,6 +36,11 @@ impl Fields {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Every field with its value, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Whether the field is there at all.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)

@@ -2,13 +2,15 @@
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use crate::Site;
 use crate::fields::Fields;
 use crate::flash::Flash;
-use crate::page::{redirect, with_cookies};
+use crate::layout::Section;
+use crate::page::{dialog, redirect, with_cookies};
 use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::{Acting, Visitor, request_id};
@@ -33,6 +35,11 @@ pub(crate) fn hidden_again(visitor: &Visitor, request_id: &str) -> Markup {
     }
 }
 
+/// Whether [`name_field`] is a field to type into.
+pub(crate) fn asks_name(visitor: &Visitor) -> bool {
+    visitor.acting.actor.is_empty() && !visitor.acting.fixed
+}
+
 /// Asks for the name to act under, of whoever has not said it yet.
 pub(crate) fn name_field(visitor: &Visitor) -> Markup {
     html! {
@@ -47,6 +54,52 @@ pub(crate) fn name_field(visitor: &Visitor) -> Markup {
             p.muted { "You act as " b { (said_within(&visitor.acting.actor, 60)) } "." }
         }
     }
+}
+
+/// Fields that people type into; the others of a form are hidden.
+const TYPED: [(&str, &str); 10] = [
+    ("comment", "Comment"),
+    ("input", "Input"),
+    ("payload", "Payload"),
+    ("feedback", "Message for the worker"),
+    ("signal", "Signal"),
+    ("role", "Role"),
+    ("id", "Id"),
+    ("labels", "Labels"),
+    ("name", "Name"),
+    ("actor", "Your name, for the record"),
+];
+
+/// The form again, with what was typed: its token is of a gateway that was restarted since, or of another
+/// session. Nothing was done, and nothing is done before the person sends it.
+fn again(visitor: &Visitor, path: &str, fields: &Fields) -> Response {
+    let kept = fields.iter().filter(|(name, _)| *name != TOKEN);
+    let title = |field: &str| TYPED.iter().find(|(name, _)| *name == field);
+    // The name of a request is hidden in its form, the name of a view is typed.
+    let typed = |field: &str, value: &str| {
+        title(field).filter(|_| !(field == "name" && value.starts_with("providers/")))
+    };
+    let content = html! {
+        h2 #dialog-title { "Send the form again" }
+        p {
+            "The gateway was restarted after this form was opened, or you signed in again. "
+            b { "Nothing was done yet." } " Check the form and send it again."
+        }
+        form method="post" action=(path) {
+            input type="hidden" name=(TOKEN) value=(visitor.token());
+            @for (name, value) in kept {
+                @if let Some((_, title)) = typed(name, value) {
+                    label { (title) textarea.short name=(name) { (value) } }
+                } @else { input type="hidden" name=(name) value=(value); }
+            }
+            div.buttons {
+                button.primary { "Send" }
+                a.button href="/executions" { "Discard" }
+            }
+        }
+    };
+    let page = dialog(visitor, Section::Executions, "Send again", &content);
+    (StatusCode::FORBIDDEN, page).into_response()
 }
 
 /// A form that was sent by the visitor it was made for.
@@ -90,11 +143,7 @@ impl FromRequest<Site> for Submitted {
         };
         let fields = Fields::parse(&body);
         if !visitor.sent(fields.get(TOKEN)) {
-            return Err(Problem::forbidden(
-                "The form has expired: the gateway or the browser was restarted since.",
-                "Go back, reload the page and send it again.",
-            )
-            .into_response());
+            return Err(again(&visitor, parts.uri.path(), &fields));
         }
         let typed = fields.get("actor");
         let unnamed = visitor.acting.actor.is_empty() && !visitor.acting.fixed;

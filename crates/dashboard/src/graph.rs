@@ -10,14 +10,15 @@ use stateway_proto::v1::SubState;
 
 use self::layout::{Layout, NODE_HEIGHT, NODE_WIDTH, Point};
 use crate::sub_state::word;
-use crate::text::{cut, visible};
+use crate::text::{anchor, cut, said_within, visible};
 
 /// More than this is not drawn: nobody could read it.
 pub(crate) const MOST_NODES: usize = 200;
 /// As for edges.
 const MOST_EDGES: usize = 1_000;
-/// Characters of a name that fit into a node, beside an icon.
-const NAME_FITS: usize = 18;
+/// Characters of a name that fit into a node, and that fit beside an icon.
+const NAME_FITS: usize = 19;
+const NAME_FITS_BESIDE_ICON: usize = 16;
 /// Characters of the line below it.
 const NOTE_FITS: usize = 24;
 
@@ -92,6 +93,7 @@ impl Graph {
             false => "img",
         };
         html! {
+            (self.tools())
             div.graph tabindex="0" role="group" aria-label=(title) {
                 svg width=(width) height=(height) viewBox=(view) role=(role) aria-label=(self.told(title)) {
                     defs {
@@ -107,6 +109,25 @@ impl Graph {
                         (draw_node(node, layout.at(place)))
                     }
                 }
+            }
+        }
+    }
+
+    /// Buttons to zoom, which need the script, and a link to the step that failed.
+    fn tools(&self) -> Markup {
+        let mut nodes = self.nodes.iter();
+        let failing = nodes.find(|node| node.sub_state.is_some_and(is_trouble));
+        html! {
+            div.tools {
+                @if let Some(node) = failing {
+                    a.button.small href={ "#" (node_id(&node.name)) } data-jump {
+                        "Jump to " (said_within(&node.name, 40))
+                    }
+                }
+                button.small.script type="button" data-zoom="out" aria-label="Zoom out" { "−" }
+                button.small.script type="button" data-zoom="in" aria-label="Zoom in" { "+" }
+                button.small.script type="button" data-zoom="fit" { "Fit" }
+                button.small.script type="button" data-zoom="full" { "100 %" }
             }
         }
     }
@@ -135,6 +156,19 @@ impl Graph {
     }
 }
 
+/// Whether a person looks for a step in this state first.
+const fn is_trouble(sub_state: SubState) -> bool {
+    matches!(
+        sub_state,
+        SubState::Failed | SubState::Error | SubState::BackingOff
+    )
+}
+
+/// The id of a node's element.
+fn node_id(name: &str) -> String {
+    format!("node-{}", anchor(name))
+}
+
 fn arrow(id: &str) -> Markup {
     html! {
         marker id=(id) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto" {
@@ -159,13 +193,14 @@ fn draw_node(node: &Node, at: Point) -> Markup {
                 use href=(format!("#i-{}", word(sub_state))) {}
             }
         }
-        text.name x=(if node.sub_state.is_some() { 33 } else { 13 }) y="21" { (fits(&name, NAME_FITS)) }
+        @if node.sub_state.is_some() { text.name x="33" y="21" { (fits(&name, NAME_FITS_BESIDE_ICON)) } }
+        @else { text.name x="13" y="21" { (fits(&name, NAME_FITS)) } }
         @if !note.is_empty() { text.note x="13" y="38" { (fits(&note, NOTE_FITS)) } }
         @if node.undoable { text.undoable x=(NODE_WIDTH - 12) y="38" { "↶" } }
     };
     let place = format!("translate({} {})", at.x, at.y);
     html! {
-        g.node.(state) transform=(place) {
+        g.node.(state) id=(node_id(&node.name)) transform=(place) {
             @match &node.href {
                 Some(href) => { a href=(href) { (inner) } }
                 None => { (inner) }
@@ -261,6 +296,19 @@ mod tests {
         graph.nodes[1].href = Some("#b".into());
         let svg = graph.draw("Steps").into_string();
         assert!(!svg.contains("role=\"img\""), "{svg}");
+    }
+
+    #[test]
+    fn the_failing_step_can_be_jumped_to() {
+        let mut graph = Graph {
+            nodes: nodes(&["a", "b c"]),
+            ..Graph::default()
+        };
+        assert!(!graph.draw("Steps").into_string().contains("data-jump"));
+        graph.nodes[1].sub_state = Some(SubState::Failed);
+        let svg = graph.draw("Steps").into_string();
+        assert!(svg.contains("href=\"#node-b_20c\" data-jump"), "{svg}");
+        assert!(svg.contains("id=\"node-b_20c\""), "{svg}");
     }
 
     #[test]

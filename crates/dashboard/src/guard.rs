@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::base::BasePath;
 use crate::problem::Problem;
 
 /// No script, style, image or frame but our own, and no form to elsewhere.
@@ -37,10 +38,13 @@ const FIXED: [(HeaderName, &str); 6] = [
 /// Refuses forms of other sites; sets the headers of every answer.
 pub(crate) async fn guard(request: Request, next: Next) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut response = match reads || is_ours(request.headers()) {
-        true => next.run(request).await,
-        false => foreign().into_response(),
+    let base = BasePath::of(request.headers());
+    let response = if reads || is_ours(request.headers()) {
+        next.run(request).await
+    } else {
+        foreign().into_response()
     };
+    let mut response = base.apply(response).await;
     let headers = response.headers_mut();
     for (name, value) in FIXED {
         headers.insert(name, HeaderValue::from_static(value));

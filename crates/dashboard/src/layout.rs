@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use crate::assets;
+use crate::display::Display;
 use crate::live::trouble;
 use crate::sub_state::sprite;
 use crate::text::said_within;
@@ -17,15 +18,17 @@ pub(crate) enum Section {
     Executions,
     Inbox,
     Definitions,
+    Schedules,
     Providers,
     Workers,
 }
 
 impl Section {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Executions,
         Self::Inbox,
         Self::Definitions,
+        Self::Schedules,
         Self::Providers,
         Self::Workers,
     ];
@@ -35,6 +38,7 @@ impl Section {
             Self::Executions => "Executions",
             Self::Inbox => "Inbox",
             Self::Definitions => "Definitions",
+            Self::Schedules => "Schedules",
             Self::Providers => "Providers",
             Self::Workers => "Workers",
         }
@@ -45,6 +49,7 @@ impl Section {
             Self::Executions => "/executions",
             Self::Inbox => "/inbox",
             Self::Definitions => "/definitions",
+            Self::Schedules => "/schedules",
             Self::Providers => "/providers",
             Self::Workers => "/workers",
         }
@@ -60,11 +65,15 @@ pub(crate) fn document(
     content: &Markup,
 ) -> Markup {
     let is_signed_in = visitor.is_some_and(Visitor::is_signed_in);
+    let base = visitor.map(|visitor| visitor.base.as_str());
+    let display = visitor.map_or_else(Display::default, |visitor| visitor.display);
     html! {
         (DOCTYPE)
         html lang="en" {
             (head(title))
             body data-live=[live] data-now=(Timestamp::now().as_millisecond())
+                data-base=[base.filter(|base| !base.is_empty())]
+                data-times=(display.times.word()) data-keys=(if display.keys { "on" } else { "off" })
                 data-signed-in=[is_signed_in.then_some("yes")] {
                 (sprite())
                 a.skip href="#main" { "Skip to the content" }
@@ -83,6 +92,10 @@ pub(crate) fn document(
                     }
                     @if live.is_some() { (trouble(None).html) }
                     (content)
+                }
+                footer.bottom {
+                    a href="/display" data-dialog { "Display" }
+                    span.muted { "times " (display.times.word()) @if !display.keys { ", keys off" } }
                 }
                 dialog #dialog aria-labelledby="dialog-title" {}
                 (keys())
@@ -181,6 +194,7 @@ fn keys() -> Markup {
             dl.keys {
                 @for (key, meaning) in list { dt { kbd { (key) } } dd { (meaning) } }
             }
+            p.muted { "Keys can be turned off: " a href="/display" { "Display" } }
             form method="dialog" { button { "Close" } }
         }
     }

@@ -12,9 +12,11 @@
 mod acting;
 mod api;
 mod assets;
+mod base;
 mod compensation;
 mod cookie;
 mod definitions;
+mod display;
 mod execution;
 mod executions;
 mod fields;
@@ -30,10 +32,12 @@ mod page;
 mod permission;
 mod problem;
 mod providers;
+mod schedules;
 mod sign_in;
 mod sub_state;
 mod text;
 mod time;
+mod topic;
 mod visitor;
 mod workers;
 
@@ -48,6 +52,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
 use crate::api::Api;
+use crate::executions::ListLook;
+use crate::live::Part;
+use crate::topic::Topics;
 use crate::visitor::Key;
 
 /// What every handler has at hand.
@@ -59,6 +66,10 @@ pub(crate) struct Site {
     pub(crate) stop: CancellationToken,
     /// Room for live streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// What live pages show, one reader for all tabs of a page.
+    pub(crate) pages: Topics<Vec<Part>>,
+    /// Pages of the list, one reader for all tabs of a filter.
+    pub(crate) lists: Topics<ListLook>,
 }
 
 /// The most live streams at once: tabs that are looked at.
@@ -69,6 +80,8 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
     let site = Site {
         api: Api::over(routes),
         key: Key::random(),
+        pages: Topics::new(stop.clone()),
+        lists: Topics::new(stop.clone()),
         stop,
         streams: Arc::new(Semaphore::new(MOST_STREAMS)),
     };
@@ -76,9 +89,11 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .route("/", get(async || Redirect::to("/executions")))
         .merge(assets::routes())
         .merge(acting::routes())
+        .merge(display::routes())
         .merge(sign_in::routes())
         .merge(executions::routes())
         .merge(definitions::routes())
+        .merge(schedules::routes())
         .merge(inbox::routes())
         .merge(providers::routes())
         .merge(workers::routes())

@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures::stream::{self, Stream, StreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use maud::{Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Site;
+use crate::base::BasePath;
 use crate::problem::Problem;
+use crate::visitor::Visitor;
 
 /// How often something is sent when nothing changes, so that the connection is known to be alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -36,13 +38,18 @@ pub(crate) fn pause(took: Duration, fastest: Duration) -> Duration {
 pub(crate) struct Part {
     pub(crate) id: String,
     pub(crate) html: Markup,
+    /// Tells whether the part has changed.
+    hash: u64,
 }
 
 impl Part {
     pub(crate) fn new(id: impl Into<String>, html: Markup) -> Self {
+        let mut hasher = DefaultHasher::new();
+        html.0.hash(&mut hasher);
         Self {
             id: id.into(),
             html,
+            hash: hasher.finish(),
         }
     }
 }
@@ -86,35 +93,51 @@ pub(crate) fn room(site: &Site) -> Result<Room, Problem> {
     })
 }
 
-/// Sends parts as they come, those that have changed, where there is room.
-pub(crate) fn send(site: &Site, parts: impl Stream<Item = Vec<Part>> + Send + 'static) -> Response {
-    match room(site) {
-        Ok(room) => send_in(room, site, parts),
-        Err(problem) => problem.into_response(),
-    }
-}
-
-/// Sends parts as they come, those that have changed.
-pub(crate) fn send_in(
-    room: Room,
+/// Sends what the readers of a page find to one more tab. `read` starts a reader if no tab with the same
+/// key has one.
+pub(crate) fn share(
     site: &Site,
-    parts: impl Stream<Item = Vec<Part>> + Send + 'static,
+    visitor: &Visitor,
+    key: String,
+    read: impl FnOnce() -> BoxStream<'static, Vec<Part>>,
 ) -> Response {
+    let room = match room(site) {
+        Ok(room) => room,
+        Err(problem) => return problem.into_response(),
+    };
+    let parts = site.pages.follow(key, || whole(read()).boxed());
     let stop = site.stop.clone();
-    let mut sent = Sent::default();
+    let mut sent = Sent {
+        base: visitor.base.clone(),
+        hashes: HashMap::new(),
+    };
     let events = parts
-        .flat_map(move |parts| stream::iter(sent.changed(parts)))
-        .map(move |part| {
+        .flat_map(move |parts| stream::iter(sent.changed(&parts)))
+        .map(move |event| {
             let Room(_held) = &room;
-            Ok::<_, Infallible>(event(&part))
+            Ok::<_, Infallible>(event)
         })
         .take_until(async move { stop.cancelled().await });
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
     Sse::new(events).keep_alive(alive).into_response()
 }
 
+/// Every part of the page as it is now, whenever some of them are read again: a tab that comes later, or
+/// that was slow, needs them all.
+fn whole(parts: impl Stream<Item = Vec<Part>> + Send) -> impl Stream<Item = Vec<Part>> + Send {
+    parts.scan(Vec::new(), |known: &mut Vec<Part>, parts| {
+        for part in parts {
+            match known.iter_mut().find(|known| known.id == part.id) {
+                Some(known) => *known = part,
+                None => known.push(part),
+            }
+        }
+        std::future::ready(Some(known.clone()))
+    })
+}
+
 /// Looks at once and then at a pace.
-pub(crate) fn every<F, R>(site: &Site, pace: Duration, look: F) -> Response
+pub(crate) fn every<F, R>(pace: Duration, look: F) -> BoxStream<'static, Vec<Part>>
 where
     F: Fn() -> R + Send + 'static,
     R: Future<Output = Result<Vec<Part>, Problem>> + Send + 'static,
@@ -124,12 +147,12 @@ where
         Some(((), ()))
     });
     let looks = stream::once(async {}).chain(ticks).then(move |()| look());
-    send(site, looks.map(seen))
+    looks.map(seen).boxed()
 }
 
 /// The first line says which part, the rest is it.
-fn event(part: &Part) -> Event {
-    let text = format!("{}\n{}", part.id, part.html.0);
+fn event(part: &Part, base: &BasePath) -> Event {
+    let text = format!("{}\n{}", part.id, base.markup(&part.html.0));
     // A carriage return would end a line of the event stream.
     Event::default()
         .event("part")
@@ -138,31 +161,24 @@ fn event(part: &Part) -> Event {
 
 /// What was sent last, by part, as hashes.
 #[derive(Default)]
-struct Sent(HashMap<String, u64>);
+struct Sent {
+    base: BasePath,
+    hashes: HashMap<String, u64>,
+}
 
 impl Sent {
-    fn changed(&mut self, parts: Vec<Part>) -> Vec<Part> {
-        parts.into_iter().filter(|part| self.is_new(part)).collect()
+    fn changed(&mut self, parts: &[Part]) -> Vec<Event> {
+        let base = self.base.clone();
+        let changed = parts.iter().filter(|part| self.is_new(part));
+        changed.map(|part| event(part, &base)).collect()
     }
 
     fn is_new(&mut self, part: &Part) -> bool {
-        let hash = hash_without_times(&part.html.0);
-        self.0.insert(part.id.clone(), hash) != Some(hash)
+        match self.hashes.get_mut(&part.id) {
+            Some(hash) => std::mem::replace(hash, part.hash) != part.hash,
+            None => self.hashes.insert(part.id.clone(), part.hash).is_none(),
+        }
     }
-}
-
-/// A hash of everything but the texts of `time` elements: those the script keeps true by itself, so
-/// a part of which only they differ has not changed.
-fn hash_without_times(html: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut pieces = html.split("<time ");
-    pieces.next().hash(&mut hasher);
-    for piece in pieces {
-        let (element, rest) = piece.split_once("</time>").unwrap_or((piece, ""));
-        let attributes = element.split_once('>').map_or(element, |(tag, _)| tag);
-        (attributes, rest).hash(&mut hasher);
-    }
-    hasher.finish()
 }
 
 #[cfg(test)]
@@ -175,19 +191,27 @@ mod tests {
     fn a_part_is_sent_again_only_when_it_changed() {
         let part = |id: &str, html: &str| Part::new(id, PreEscaped(html.to_owned()));
         let mut sent = Sent::default();
-        let ids = |parts: Vec<Part>| parts.into_iter().map(|part| part.id).collect::<Vec<_>>();
-        assert_eq!(
-            ids(sent.changed(vec![part("a", "1"), part("b", "1")])),
-            ["a", "b"]
-        );
-        assert_eq!(
-            ids(sent.changed(vec![part("a", "1"), part("b", "2")])),
-            ["b"]
-        );
-        assert_eq!(
-            ids(sent.changed(vec![part("a", "2"), part("b", "2")])),
-            ["a"]
-        );
+        let mut sent_of = |a: &str, b: &str| {
+            let parts = [part("a", a), part("b", b)];
+            let new = parts.iter().filter(|part| sent.is_new(part));
+            new.map(|part| part.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(sent_of("1", "1"), ["a", "b"]);
+        assert_eq!(sent_of("1", "2"), ["b"]);
+        assert_eq!(sent_of("2", "2"), ["a"]);
+        assert!(sent_of("2", "2").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_tab_that_comes_later_gets_every_part() {
+        let part = |id: &str, html: &str| Part::new(id, PreEscaped(html.to_owned()));
+        let reads = stream::iter([
+            vec![part("a", "1"), part("b", "1")],
+            vec![part("b", "2"), part("c", "1")],
+        ]);
+        let last = whole(reads).collect::<Vec<_>>().await.pop().unwrap();
+        let last: Vec<_> = last.iter().map(|part| (&*part.id, &*part.html.0)).collect();
+        assert_eq!(last, [("a", "1"), ("b", "2"), ("c", "1")]);
     }
 
     #[test]
@@ -195,17 +219,5 @@ mod tests {
         let ms = Duration::from_millis;
         let pauses = [1, 80, 60_000].map(|took| pause(ms(took), ms(500)));
         assert_eq!(pauses, [ms(500), ms(800), SLOWEST]);
-    }
-
-    #[test]
-    fn the_text_of_a_time_is_no_change_but_the_time_is() {
-        let hash = |at: u32, text: &str, after: &str| {
-            hash_without_times(&format!(
-                "<p><time data-ago=\"{at}\">{text}</time>{after}</p>"
-            ))
-        };
-        assert_eq!(hash(1, "1 s ago", "x"), hash(1, "2 s ago", "x"));
-        assert_ne!(hash(1, "1 s ago", "x"), hash(2, "1 s ago", "x"));
-        assert_ne!(hash(1, "1 s ago", "x"), hash(1, "1 s ago", "y"));
     }
 }

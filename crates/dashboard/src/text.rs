@@ -83,9 +83,26 @@ pub(crate) fn set_out(payload: &[u8]) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(text))
 }
 
+/// A step's name as a part of an id: letters, digits and `-` stay, everything else is a number.
+pub(crate) fn anchor(name: &str) -> String {
+    let mut anchor = String::new();
+    for symbol in name.chars().take(80) {
+        match symbol {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => anchor.push(symbol),
+            other => anchor.push_str(&format!("_{:x}", u32::from(other))),
+        }
+    }
+    anchor
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_anchor_holds_nothing_that_could_end_it() {
+        assert_eq!(anchor("a b\"<"), "a_20b_22_3c");
+    }
 
     #[test]
     fn markup_is_text() {

@@ -19,6 +19,9 @@ use stateway_identity::sign_in::SignedIn;
 use stateway_identity::{Identity, PageObject, VisitorAccess};
 
 use crate::api::PATIENCE;
+use crate::base::BasePath;
+use crate::display::Display;
+use crate::executions::Views;
 use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::{Site, cookie};
@@ -58,6 +61,10 @@ pub(crate) struct Visitor {
     key: Key,
     pub(crate) acting: Acting,
     pub(crate) flash: Option<Flash>,
+    /// Where a proxy serves the pages.
+    pub(crate) base: BasePath,
+    pub(crate) display: Display,
+    pub(crate) views: Views,
     /// What the gateway has found out about the sender; it decides about the calls of the page by it.
     known: Extensions,
 }
@@ -85,6 +92,21 @@ impl Visitor {
             return false;
         };
         !self.is_new && self.mac().verify_slice(&token).is_ok()
+    }
+
+    /// Names everyone who gets the same answers from the API as this visitor. Without authentication these
+    /// are all visitors; with authentication, the tabs of one session.
+    pub(crate) fn reader(&self) -> String {
+        match self.known.get::<Arc<Identity>>() {
+            None => String::new(),
+            Some(identity) => format!("{}|{identity:?}", self.session),
+        }
+    }
+
+    /// The same for pages with buttons, which depend on the name and the roles of the visitor.
+    pub(crate) fn reader_with_roles(&self) -> String {
+        let Acting { actor, roles, .. } = &self.acting;
+        format!("{}|{actor}|{roles}", self.reader())
     }
 
     /// Whether the visitor has a session that a button can end.
@@ -208,6 +230,9 @@ impl FromRequestParts<Site> for Visitor {
             key: site.key.clone(),
             acting: Acting::of(&parts.headers),
             flash: Flash::read(&parts.headers),
+            base: BasePath::of(&parts.headers),
+            display: Display::of(&parts.headers),
+            views: Views::of(&parts.headers),
             known: parts.extensions.clone(),
         })
     }
@@ -248,6 +273,9 @@ mod tests {
             key: key.clone(),
             acting: Acting::default(),
             flash: None,
+            base: BasePath::default(),
+            display: Display::default(),
+            views: Views::default(),
             known: Extensions::new(),
         }
     }

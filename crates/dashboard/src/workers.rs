@@ -1,5 +1,6 @@
 //! Who takes tasks, what they hold, and what waits for whom.
 
+mod detail;
 mod queue;
 mod worker;
 
@@ -9,7 +10,6 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{GetQueueRequest, ListWorkersRequest, Queue, Worker};
 use tonic::Code;
@@ -17,10 +17,11 @@ use tonic::Code;
 use crate::Site;
 use crate::executions::unreachable;
 use crate::layout::Section;
-use crate::live::{Part, every};
+use crate::live::{Part, every, share};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::providers;
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// How often they are looked at.
@@ -30,6 +31,8 @@ pub(crate) fn routes() -> Router<Site> {
     Router::new()
         .route("/workers", get(show))
         .route("/workers/live", get(follow))
+        .route("/workers/{provider}/{worker}", get(detail::show))
+        .route("/workers/{provider}/{worker}/live", get(detail::follow))
 }
 
 /// The most workers that are read.
@@ -95,7 +98,7 @@ async fn show(State(site): State<Site>, visitor: Visitor) -> Response {
         content: html! {
             div.title { h1 { "Workers" } p.muted { "Who takes the tasks of steps, and what waits for them." } }
             @match &overview {
-                Ok(overview) => (render(overview, Timestamp::now())),
+                Ok(overview) => (render(overview, Now::page())),
                 Err(problem) => (problem.render()),
             }
         },
@@ -104,18 +107,21 @@ async fn show(State(site): State<Site>, visitor: Visitor) -> Response {
 }
 
 async fn follow(State(site): State<Site>, visitor: Visitor) -> Response {
+    let key = format!("workers|{}", visitor.reader());
+    let from = visitor.clone();
     let seen = (site.clone(), visitor);
-    every(&site, PACE, move || {
+    let look = move || {
         let (site, visitor) = seen.clone();
         async move {
             let overview = look(&site, &visitor).await?;
-            let shown = render(&overview, Timestamp::now());
+            let shown = render(&overview, Now::stream());
             Ok(vec![Part::new("work-overview", shown)])
         }
-    })
+    };
+    share(&site, &from, key, || every(PACE, look))
 }
 
-fn render(overview: &WorkOverview, now: Timestamp) -> Markup {
+fn render(overview: &WorkOverview, now: Now) -> Markup {
     html! {
         div #work-overview {
             (unreachable(&overview.unreachable, "workers and tasks"))

@@ -334,6 +334,7 @@ impl View {
             forked_from,
             forks: Vec::new(),
             not_rolled_back,
+            parent_execution: None,
         }
     }
 

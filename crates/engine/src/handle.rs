@@ -422,6 +422,14 @@ impl Engine {
         self.inner.readers.list_replays.load(Ordering::Relaxed)
     }
 
+    /// The id of the execution with this number; none if its record was removed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn id_of(&self, number: i64) -> Result<Option<Arc<str>>> {
+        self.read(move |reader| reader.id_of(number)).await
+    }
+
     /// The ids of the executions that were forked from one, oldest first.
     ///
     /// # Errors

@@ -204,6 +204,10 @@ impl Reader {
         })
     }
 
+    pub(crate) fn id_of(&mut self, number: i64) -> Result<Option<Arc<str>>> {
+        Ok(self.store.id_of(number)?)
+    }
+
     pub(crate) fn forks(&mut self, id: &str, limit: usize) -> Result<Vec<Arc<str>>> {
         Ok(self.store.forks(id, limit)?)
     }

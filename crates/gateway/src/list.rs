@@ -46,6 +46,8 @@ pub(crate) struct Page {
     pub(crate) next: Option<Position>,
     /// The providers whose executions are missing from this page.
     pub(crate) unreachable: Vec<ProviderId>,
+    /// How many executions that the caller may read were compared with the filter.
+    pub(crate) examined: usize,
 }
 
 /// A listing over some providers.
@@ -94,6 +96,7 @@ impl Listing<'_> {
     ) -> Result<Page, CallError> {
         let mut executions = Vec::new();
         let mut failed: Vec<Turn> = Vec::new();
+        let mut examined = 0;
         let began = Instant::now();
         for round in 0..MOST_ROUNDS {
             if round >= LEAST_ROUNDS && began.elapsed() >= FILLED_FOR {
@@ -117,7 +120,12 @@ impl Listing<'_> {
                     (Ok(page), _) => {
                         let rows = page.observations.into_iter();
                         let shown = rows.map(|seen| upstream.execution(seen));
-                        executions.extend(shown.filter(|execution| self.admits(execution)));
+                        for execution in shown.filter(|one| self.access.reads(one)) {
+                            examined += 1;
+                            if self.filter.admits(&execution) {
+                                executions.push(execution);
+                            }
+                        }
                         if page.next.is_some() {
                             position.pending.push(Turn(turn.0, page.next));
                         }
@@ -143,12 +151,8 @@ impl Listing<'_> {
             executions,
             next: has_more.then_some(position),
             unreachable,
+            examined,
         })
-    }
-
-    /// Whether an execution is wanted, and the caller may know of it.
-    fn admits(&self, execution: &Execution) -> bool {
-        self.filter.admits(execution) && self.access.reads(execution)
     }
 
     /// What a provider may narrow its answer to: by the filter, and by what the caller may read.

@@ -287,6 +287,7 @@ mod tests {
             forked_from: None,
             forks: vec![],
             not_rolled_back: vec![],
+            parent_execution: None,
         }
     }
 

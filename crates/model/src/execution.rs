@@ -95,6 +95,9 @@ pub struct Execution {
     /// Completed steps that were not rolled back when it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_rolled_back: Vec<String>,
+    /// The execution that it does a step of. Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_execution: Option<ExecutionName>,
 }
 
 impl Execution {

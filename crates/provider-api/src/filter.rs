@@ -109,6 +109,8 @@ pub enum Field {
 pub enum TextField {
     /// `name`
     Name,
+    /// `id`
+    Id,
     /// `native_state`
     NativeState,
 }

@@ -139,6 +139,7 @@ impl Mapper {
             pause: observation.pause,
             reopen: observation.reopen,
             forked_from: observation.forked_from.map(|id| self.name(id)),
+            parent_execution: observation.parent_execution.map(|id| self.name(id)),
             forks: observation
                 .forks
                 .into_iter()

@@ -73,6 +73,8 @@ pub struct Observation {
     pub forks: Vec<ExecutionId>,
     /// Completed steps that were not rolled back when it ended.
     pub not_rolled_back: Vec<String>,
+    /// The execution of this provider that it does a step of; in the full view only.
+    pub parent_execution: Option<ExecutionId>,
     /// Further evidence for [`explain`](crate::Mapper::explain), a line each.
     pub notes: Vec<String>,
 }
@@ -109,6 +111,7 @@ impl Observation {
             forked_from: None,
             forks: Vec::new(),
             not_rolled_back: Vec::new(),
+            parent_execution: None,
             notes: Vec::new(),
         }
     }

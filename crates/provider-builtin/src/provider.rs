@@ -178,6 +178,13 @@ impl Provider for BuiltinProvider {
         let asked = self.engine.get(id.as_str().into());
         let seen = self.line.carry(call, Verb::Get, asked).await?;
         let mut shown = observation(&seen, view);
+        if view == View::Full
+            && let Some(parent) = &seen.parent
+        {
+            let asked = self.engine.id_of(parent.number);
+            let found = self.line.carry(call, Verb::Get, asked).await?;
+            shown.parent_execution = found.as_deref().and_then(id_of);
+        }
         // Only a success is forked.
         if view == View::Full && seen.state == ExecutionState::Completed {
             let asked = self.engine.forks(id.as_str().into(), MOST_FORKS);

@@ -14,6 +14,9 @@ const OLDER_RESTATE: &str = "1.5.3";
 /// The OpenID provider of the tests of the sign-in.
 const OPENID_PROVIDER: &str = "9.13.3";
 
+/// The checker of accessibility that the browser tests run on every page.
+const AXE: &str = "4.10.3";
+
 /// The version that lints the API and compares it with its image.
 const BUF: &str = "1.74.0";
 
@@ -94,6 +97,18 @@ pub(crate) fn openid_provider() -> Result<[(&'static str, PathBuf); 1], String> 
     let module = module.map_err(explain)?;
     succeed(Command::new("node").arg("--version")).map_err(explain)?;
     Ok([("STATEWAY_OIDC_PROVIDER", module)])
+}
+
+/// The script of axe-core, by the variable that the browser tests read.
+///
+/// # Errors
+/// It cannot be installed; the message says what to do.
+pub(crate) fn axe() -> Result<[(&'static str, PathBuf); 1], String> {
+    let hint = "npm is needed for the tests of accessibility; `cargo xtask test --hermetic` leaves \
+                them out";
+    let script = npm_file(&format!("axe-core-{AXE}"), "axe-core", AXE, "axe.min.js");
+    let script = script.map_err(|error| format!("{error}\nhint: {hint}"))?;
+    Ok([("STATEWAY_AXE", script)])
 }
 
 /// A program of an npm package, installed once into a folder of its own.

@@ -59,6 +59,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             Ok(named) => live.extend(named),
             Err(error) => broken.push(error),
         }
+        match peers::axe() {
+            Ok(named) => live.extend(named),
+            Err(error) => broken.push(error),
+        }
     }
 
     heading("Rust tests");

@@ -291,6 +291,7 @@ async fn an_empty_page_is_not_the_end() {
         executions: names.iter().map(|name| execution(name)).collect(),
         next_page_token: token.into(),
         unreachable: Vec::new(),
+        ..v1::ListExecutionsResponse::default()
     };
     let script = Arc::<Script>::default();
     let pages = vec![page(&["a", "b"], "t1"), page(&[], "t2"), page(&["c"], "")];
@@ -313,6 +314,7 @@ async fn a_listing_that_is_not_read_on_asks_for_no_more_pages() {
         executions: vec![execution("a")],
         next_page_token: "more".into(),
         unreachable: Vec::new(),
+        ..v1::ListExecutionsResponse::default()
     };
     *script.pages.lock().unwrap() = vec![page].into();
     let mut listing = client(&script).await.list(List::new("providers/-"));

@@ -2,6 +2,9 @@
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
+  document.documentElement.classList.add("js");
+  // Where a proxy serves the pages.
+  const base = document.body.dataset.base ?? "";
 
   // Times: the server writes them once, here they are kept true, by the server's clock.
   const ahead = (+document.body.dataset.now || Date.now()) - Date.now();
@@ -14,7 +17,22 @@
     if (s < 86400) return pair(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
     return pair(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
   };
+  // By the clock: as the server writes it, or in the zone of this browser.
+  const byClock = { utc: (ms) => stamp(new Date(ms).toISOString()), local: (ms) => stamp(new Date(ms - new Date(ms).getTimezoneOffset() * 60000).toISOString()) }[document.body.dataset.times];
+  const stamp = (iso) => iso.slice(0, 19).replace("T", " ");
+  const clockText = (data) => {
+    if (data.at) return `${byClock(+data.at)}${new Date(+data.at).toISOString().slice(19, 23)}`;
+    if (data.for) return `since ${byClock(+data.for)}`;
+    return byClock(+(data.ago || data.until));
+  };
   const tell = (time, now) => {
+    if (byClock) {
+      const { ago, until, at } = time.dataset;
+      if (!ago && !until && !at && !time.dataset.for) return;
+      const text = clockText(time.dataset);
+      if (time.textContent !== text) time.textContent = text;
+      return;
+    }
     const seconds = (from, to) => Math.max(0, Math.floor((to - from) / 1000));
     const { ago, until } = time.dataset;
     const since = time.dataset.for;
@@ -37,8 +55,92 @@
   tick();
   setInterval(tick, 1000);
 
+  // Buttons that copy a text; without a script it can be selected.
+  const copyButton = () => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "small copy";
+    return button;
+  };
+  const decorate = (root) => {
+    for (const box of root.querySelectorAll("pre[data-copy]")) {
+      if (box.nextElementSibling?.classList.contains("copy")) continue;
+      const button = copyButton();
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", `Copy ${box.dataset.copy}`);
+      box.after(button);
+    }
+  };
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button.copy, button[data-copy-text]");
+    if (!button) return;
+    const text = button.dataset.copyText ?? button.previousElementSibling.textContent;
+    const before = button.textContent;
+    button.textContent = (await copy(text)) ? "Copied" : "Not copied";
+    setTimeout(() => (button.textContent = before), 1500);
+  });
+  decorate(document);
+
+  // Zoom of the graph and of the timeline; kept when a part is replaced.
+  let zoom = null;
+  let wide = 1;
+  const scale = (root) => {
+    const box = root.matches?.(".graph") ? root : root.querySelector(".graph");
+    const svg = box?.querySelector("svg");
+    if (svg && zoom !== null) {
+      const { width, height } = svg.viewBox.baseVal;
+      const factor = zoom === "fit" ? Math.min(1, box.clientWidth / width) : zoom;
+      svg.setAttribute("width", width * factor);
+      svg.setAttribute("height", height * factor);
+    }
+    const timeline = root.querySelector(".timeline");
+    if (timeline) timeline.dataset.wide = wide;
+  };
+  document.addEventListener("click", (event) => {
+    const { zoom: way, widen } = event.target.closest("button")?.dataset ?? {};
+    if (way) {
+      const svg = document.querySelector(".graph svg");
+      const now = svg.width.baseVal.value / svg.viewBox.baseVal.width;
+      zoom = { in: Math.min(3, now * 1.25), out: Math.max(0.2, now / 1.25), full: 1, fit: "fit" }[way];
+    } else if (widen) {
+      wide = { in: Math.min(8, wide * 2), out: Math.max(1, wide / 2), fit: 1 }[widen];
+    } else return;
+    scale(document);
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-jump]");
+    const node = link && byId(link.hash.slice(1));
+    if (!node) return;
+    event.preventDefault();
+    node.scrollIntoView({ block: "nearest", inline: "center" });
+    node.querySelector("a")?.focus({ preventScroll: true });
+  });
+
+  // Every row of the page, ticked or not.
+  document.addEventListener("click", (event) => {
+    const name = event.target.closest("button")?.dataset.selectAll;
+    if (!name) return;
+    const boxes = [...document.querySelectorAll(`input[type=checkbox][name="${name}"]`)];
+    const all = boxes.every((box) => box.checked);
+    for (const box of boxes) box.checked = !all;
+  });
+
   // What can be scrolled within a part stays where it was.
-  const SCROLLS = ".graph, .scroll, pre";
+  const SCROLLS = ".graph, .timeline, .scroll, pre";
   // Live parts: an id and the element that takes its place.
   const put = (id, html) => {
     const old = byId(id);
@@ -49,7 +151,12 @@
     if (!next) return;
     const now = clock();
     for (const time of next.querySelectorAll("time")) tell(time, now);
+    decorate(next);
     if (next.isEqualNode(old)) return;
+    for (const box of old.querySelectorAll("input[type=checkbox]:checked")) {
+      const same = next.querySelector(`input[name="${CSS.escape(box.name)}"][value="${CSS.escape(box.value)}"]`);
+      if (same) same.checked = true;
+    }
     for (const details of old.querySelectorAll("details[id][open]")) {
       const same = next.querySelector(`#${CSS.escape(details.id)}`);
       if (same) same.open = true;
@@ -64,6 +171,7 @@
     if (stays) old.replaceChildren(...next.childNodes);
     else old.replaceWith(next);
     const shown = stays ? old : next;
+    scale(shown);
     [...shown.querySelectorAll(SCROLLS)].forEach((box, at) => places[at] && box.scrollTo(...places[at]));
     if (path) shown.querySelector(path)?.focus();
     shown.classList.add("changed");
@@ -84,9 +192,9 @@
   // A session that has ended leads to the sign-in, and from there back to this page.
   const leaveIfSignedOut = async () => {
     if (!document.body.dataset.signedIn) return;
-    const answer = await fetch("/whoami").catch(() => null);
+    const answer = await fetch(`${base}/whoami`).catch(() => null);
     if (answer?.status !== 401) return;
-    location.assign(`/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`);
+    location.assign(`${base}/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`);
   };
   const open = () => {
     if (!address || source || document.hidden) return;
@@ -123,7 +231,7 @@
   const dialog = byId("dialog");
   const ask = async (link) => {
     const url = new URL(link.href);
-    if (url.pathname === "/acting") url.searchParams.set("back", location.pathname + location.search);
+    if ([`${base}/acting`, `${base}/display`].includes(url.pathname)) url.searchParams.set("back", location.pathname + location.search);
     const answer = await fetch(url, { headers: { accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const question = page.getElementById("question");
@@ -171,7 +279,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.closest("input, textarea, select");
     if (event.key === "Escape" && typing && !event.target.closest("dialog")) event.target.blur();
-    if (typing || document.querySelector("dialog[open]")) return;
+    if (typing || document.querySelector("dialog[open]") || document.body.dataset.keys === "off") return;
     const act = {
       j: () => choose(1),
       k: () => choose(-1),

@@ -2,15 +2,18 @@
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_identity::PageObject;
 use stateway_proto::v1::{
-    Definition, DeleteDefinitionRequest, DisableTriggerRequest, EnableTriggerRequest,
+    Definition, DeleteDefinitionRequest, DisableTriggerRequest, EnableTriggerRequest, Payload,
+    StartExecutionRequest,
 };
 
 use super::name::DefinitionPath;
 use super::one;
 use crate::Site;
+use crate::executions::path_of;
 use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden, name_field};
@@ -24,17 +27,24 @@ use crate::visitor::Visitor;
 /// One of the API's verbs on a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
+    RunNow,
     DisableTrigger,
     EnableTrigger,
     Delete,
 }
 
 impl Action {
-    const ALL: [Self; 3] = [Self::DisableTrigger, Self::EnableTrigger, Self::Delete];
+    const ALL: [Self; 4] = [
+        Self::RunNow,
+        Self::DisableTrigger,
+        Self::EnableTrigger,
+        Self::Delete,
+    ];
 
     /// In addresses.
     const fn word(self) -> &'static str {
         match self {
+            Self::RunNow => "run-now",
             Self::DisableTrigger => "disable-trigger",
             Self::EnableTrigger => "enable-trigger",
             Self::Delete => "delete",
@@ -44,6 +54,7 @@ impl Action {
     /// On buttons.
     const fn title(self) -> &'static str {
         match self {
+            Self::RunNow => "Run now",
             Self::DisableTrigger => "Disable the trigger",
             Self::EnableTrigger => "Enable the trigger",
             Self::Delete => "Delete",
@@ -52,6 +63,10 @@ impl Action {
 
     const fn effect(self) -> &'static str {
         match self {
+            Self::RunNow => {
+                "An execution starts now, with the input that the schedule gives: `scheduledTime`. The \
+                 next start by the schedule stays as it is."
+            }
             Self::DisableTrigger => {
                 "Neither events nor the schedule start executions until the trigger is enabled. \
                  Executions can still be started manually."
@@ -79,6 +94,10 @@ impl Action {
         let trigger = found.trigger.as_ref();
         let disabled = trigger.is_some_and(|trigger| trigger.disabled.is_some());
         match self {
+            Self::RunNow => {
+                let scheduled = trigger.is_some_and(|trigger| !trigger.schedule.is_empty());
+                scheduled && !found.deleted
+            }
             Self::DisableTrigger => trigger.is_some() && !disabled,
             Self::EnableTrigger => disabled,
             Self::Delete => !found.deleted,
@@ -151,13 +170,7 @@ pub(super) async fn send(
 ) -> Result<Response, Problem> {
     let action = Action::parse(&action)?;
     let problem = match perform(&site, &path, action, &submitted).await {
-        Ok(done) => {
-            let to = match action {
-                Action::Delete => "/definitions".to_owned(),
-                _ => path.path(),
-            };
-            return Ok(submitted.redirect(&to, &Flash::done(done)));
-        }
+        Ok(done) => return Ok(submitted.redirect(&done.to, &Flash::done(done.message))),
         Err(problem) => problem,
     };
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
@@ -166,12 +179,18 @@ pub(super) async fn send(
     Ok(submitted.remember((problem.status, page).into_response()))
 }
 
+/// What was done, and where to go.
+struct Done {
+    to: String,
+    message: String,
+}
+
 async fn perform(
     site: &Site,
     path: &DefinitionPath,
     action: Action,
     submitted: &Submitted,
-) -> Result<String, Problem> {
+) -> Result<Done, Problem> {
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     if visitor.acting.actor.is_empty() {
         return Err(Problem::forbidden(
@@ -180,7 +199,30 @@ async fn perform(
         ));
     }
     let (name, request_id) = (path.name.clone(), submitted.request_id());
+    let done = |message: String| Done {
+        to: path.path(),
+        message,
+    };
     match action {
+        Action::RunNow => {
+            let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            let input = serde_json::json!({ "scheduledTime": time });
+            let request = StartExecutionRequest {
+                definition: name,
+                input: Some(Payload {
+                    data: input.to_string().into(),
+                    content_type: "application/json".to_owned(),
+                }),
+                request_id,
+                ..StartExecutionRequest::default()
+            };
+            let mut api = site.api.executions();
+            let started = api.start_execution(visitor.request(request)).await?;
+            Ok(Done {
+                to: path_of(&started.into_inner().name),
+                message: format!("{} runs now.", path.shown()),
+            })
+        }
         Action::DisableTrigger => {
             let request = DisableTriggerRequest {
                 name: format!("{name}/trigger"),
@@ -189,7 +231,7 @@ async fn perform(
             };
             let mut api = site.api.triggers();
             api.disable_trigger(visitor.request(request)).await?;
-            Ok("The trigger is disabled.".to_owned())
+            Ok(done("The trigger is disabled.".to_owned()))
         }
         Action::EnableTrigger => {
             let request = EnableTriggerRequest {
@@ -198,7 +240,7 @@ async fn perform(
             };
             let mut api = site.api.triggers();
             api.enable_trigger(visitor.request(request)).await?;
-            Ok("The trigger is enabled.".to_owned())
+            Ok(done("The trigger is enabled.".to_owned()))
         }
         Action::Delete => {
             let request = DeleteDefinitionRequest {
@@ -208,12 +250,16 @@ async fn perform(
             };
             let mut api = site.api.definitions();
             let answer = api.delete_definition(visitor.request(request)).await?;
-            Ok(match answer.into_inner().open_execution_count {
+            let message = match answer.into_inner().open_execution_count {
                 0 => format!("{} is deleted.", path.shown()),
                 open => format!(
                     "{} is deleted. Open executions finish under their revision: {open}.",
                     path.shown()
                 ),
+            };
+            Ok(Done {
+                to: "/definitions".to_owned(),
+                message,
             })
         }
     }

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{Definition, ListDefinitionsRequest, ListDefinitionsResponse};
 use tonic::Code;
@@ -17,7 +16,7 @@ use crate::page::Page;
 use crate::problem::Problem;
 use crate::providers::{self, id_of};
 use crate::text::{said, said_within};
-use crate::time::{ago, moment};
+use crate::time::{Now, ago, moment};
 use crate::visitor::Visitor;
 
 /// Definitions on a page.
@@ -36,7 +35,7 @@ pub(super) async fn show(
     fields: Fields,
 ) -> Result<Response, Problem> {
     let shelves = shelves(&site, &visitor, &fields).await?;
-    let now = Timestamp::now();
+    let now = Now::page();
     let page = Page {
         section: Section::Definitions,
         title: "Definitions",
@@ -82,7 +81,7 @@ async fn shelves(site: &Site, visitor: &Visitor, fields: &Fields) -> Result<Vec<
     Ok(shelves)
 }
 
-fn section(shelf: &Shelf, now: Timestamp) -> Markup {
+fn section(shelf: &Shelf, now: Now) -> Markup {
     let of = id_of(&shelf.parent);
     let title = format!("shelf-{of}");
     html! {
@@ -113,7 +112,7 @@ fn section(shelf: &Shelf, now: Timestamp) -> Markup {
     }
 }
 
-fn table(definitions: &[Definition], now: Timestamp) -> Markup {
+fn table(definitions: &[Definition], now: Now) -> Markup {
     html! {
         div.scroll {
             table.list {
@@ -132,7 +131,7 @@ fn table(definitions: &[Definition], now: Timestamp) -> Markup {
     }
 }
 
-fn row(definition: &Definition, now: Timestamp) -> Markup {
+fn row(definition: &Definition, now: Now) -> Markup {
     let path = DefinitionPath::of(&definition.name);
     html! {
         tr.row {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{Definition, DefinitionStep, GetDefinitionRequest};
 
@@ -15,7 +14,7 @@ use crate::layout::Section;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::text::{said, said_within};
-use crate::time::{ago, moment};
+use crate::time::{Now, ago, moment};
 use crate::visitor::Visitor;
 
 pub(super) async fn show(
@@ -28,9 +27,11 @@ pub(super) async fn show(
         ("", _) | (_, "") => {
             let revision = fields.get("revision");
             let found = get(&site, &visitor, &path.revision(revision)).await?;
-            let form = start::Form::of(&fields);
-            let form = start::question(&site, &visitor, &path, &found, &form, None).await;
-            whole(&path, &found, (&form, &visitor), Timestamp::now())
+            let mut form = start::Form::of(&fields);
+            let filled = form.fill(&site, &visitor, fields.get("like")).await;
+            let form =
+                start::question(&site, &visitor, &path, &found, &form, filled.as_ref().err()).await;
+            whole(&path, &found, (&form, &visitor), Now::page())
         }
         (from, to) => {
             let old = get(&site, &visitor, &path.revision(from)).await?;
@@ -62,7 +63,7 @@ pub(super) fn whole(
     path: &DefinitionPath,
     found: &Definition,
     (form, visitor): (&Markup, &Visitor),
-    now: Timestamp,
+    now: Now,
 ) -> Markup {
     let newest = found
         .revisions

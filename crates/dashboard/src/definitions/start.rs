@@ -5,16 +5,18 @@ use std::collections::HashMap;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::portability::Verdict;
-use stateway_proto::v1::{Definition, Payload, StartExecutionRequest, ValidateDefinitionRequest};
+use stateway_proto::v1::{
+    Definition, ExecutionView, GetExecutionRequest, Payload, StartExecutionRequest,
+    ValidateDefinitionRequest,
+};
 
 use super::action::object_of;
 use super::name::DefinitionPath;
 use super::one;
 use crate::Site;
-use crate::executions::path_of;
+use crate::executions::{ExecutionPath, path_of, short_name};
 use crate::fields::Fields;
 use crate::flash::Flash;
 use crate::form::{Submitted, hidden, hidden_again, name_field};
@@ -23,6 +25,8 @@ use crate::page::Page;
 use crate::permission::reason;
 use crate::problem::Problem;
 use crate::providers::{self, id_of};
+use crate::text::{said_within, set_out};
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// What was typed.
@@ -32,6 +36,8 @@ pub(super) struct Form {
     id: String,
     labels: String,
     provider: String,
+    /// The execution that the fields were taken from; empty when they were not.
+    like: String,
     /// The id under which it may have been started already; empty when it was not.
     request_id: String,
 }
@@ -43,8 +49,37 @@ impl Form {
             id: fields.get("id").to_owned(),
             labels: fields.get("labels").to_owned(),
             provider: fields.get("provider").to_owned(),
+            like: String::new(),
             request_id: String::new(),
         }
+    }
+
+    /// Fills the form with the input and the labels of another execution, by its address.
+    pub(super) async fn fill(
+        &mut self,
+        site: &Site,
+        visitor: &Visitor,
+        like: &str,
+    ) -> Result<(), Problem> {
+        let Some(path) = ExecutionPath::at(like) else {
+            return Ok(());
+        };
+        let request = GetExecutionRequest {
+            name: path.name(),
+            view: ExecutionView::Full.into(),
+        };
+        let mut api = site.api.executions();
+        let found = api.get_execution(visitor.request(request)).await?;
+        let found = found.into_inner();
+        let input = found.input.as_ref().and_then(|input| set_out(&input.data));
+        self.input = input.unwrap_or_default().into_owned();
+        let mut labels: Vec<_> = found.labels.iter().collect();
+        labels.sort();
+        let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+        self.labels = labels.collect::<Vec<_>>().join("\n");
+        self.provider = format!("providers/{}", path.provider);
+        self.like = short_name(&found.name);
+        Ok(())
     }
 
     /// What is asked of the API.
@@ -117,7 +152,7 @@ pub(super) async fn send(
         section: Section::Definitions,
         title: &title,
         live: None,
-        content: one::whole(&path, &found, (&question, visitor), Timestamp::now()),
+        content: one::whole(&path, &found, (&question, visitor), Now::page()),
     };
     let status = match problem.status {
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::BAD_GATEWAY,
@@ -197,8 +232,11 @@ pub(super) async fn question(
             } @else if runners.is_empty() {
                 p.nothing { "No provider here can run it." }
             } @else {
-                details.start #start-form open[problem.is_some()] {
+                details.start #start-form open[problem.is_some() || !form.like.is_empty()] {
                     summary { "Start an execution of it" }
+                    @if !form.like.is_empty() {
+                        p.muted { "With the input and the labels of " b { (said_within(&form.like, 120)) } "." }
+                    }
                     @if let Some(problem) = problem { div #start-problem { (problem.render()) } }
                     (fields(visitor, path, form, &runners, problem.is_some()))
                 }

@@ -1,13 +1,12 @@
 //! The trigger of a definition: what starts executions, when next, and who disabled it.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{DisabledTrigger, Trigger};
 
 use crate::text::{said, said_within};
-use crate::time::{ago, moment, until};
+use crate::time::{Now, ago, moment, until};
 
-pub(super) fn render(trigger: &Trigger, now: Timestamp) -> Markup {
+pub(super) fn render(trigger: &Trigger, now: Now) -> Markup {
     html! {
         section.card aria-labelledby="trigger-title" {
             h2 #trigger-title { "Trigger" }
@@ -34,7 +33,7 @@ pub(super) fn render(trigger: &Trigger, now: Timestamp) -> Markup {
 }
 
 /// `disabled by ada, 3 min ago: maintenance`.
-pub(crate) fn disabled(mark: &DisabledTrigger, now: Timestamp) -> Markup {
+pub(crate) fn disabled(mark: &DisabledTrigger, now: Now) -> Markup {
     html! {
         "disabled by " (said_within(&mark.disabled_by, 60))
         @if let Some(time) = moment(mark.disable_time.as_ref()) { ", " (ago(time, now)) }

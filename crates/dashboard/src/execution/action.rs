@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use stateway_identity::PageObject;
 use stateway_proto::v1;
 use stateway_proto::v1::cancel_execution_request::Mode;
+use stateway_proto::v1::definition_step::Kind;
 use stateway_proto::v1::retry_from_request::Origin;
 use stateway_proto::v1::{Capabilities, Compensation, Execution, Payload, Reason, SubState};
 use tonic::Status;
@@ -14,7 +15,8 @@ use super::facts::Facts;
 use super::question::question;
 use crate::Site;
 use crate::compensation;
-use crate::executions::{ExecutionPath, path_of};
+use crate::executions::{ExecutionPath, address, path_of};
+use crate::fields::{Fields, link};
 use crate::flash::Flash;
 use crate::form::Submitted;
 use crate::permission::{provider_of, refused};
@@ -24,7 +26,7 @@ use crate::visitor::Visitor;
 
 /// One of the API's verbs on an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
+pub(crate) enum Action {
     RetryNow,
     Resume,
     RetryFrom,
@@ -37,7 +39,7 @@ pub(super) enum Action {
 
 impl Action {
     /// In the order of the buttons.
-    pub(super) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::RetryNow,
         Self::Resume,
         Self::RetryFrom,
@@ -49,7 +51,7 @@ impl Action {
     ];
 
     /// In addresses.
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::RetryNow => "retry-now",
             Self::Resume => "resume",
@@ -63,7 +65,7 @@ impl Action {
     }
 
     /// On buttons.
-    pub(super) const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::RetryNow => "Retry now",
             Self::Resume => "Resume",
@@ -87,12 +89,47 @@ impl Action {
         }
     }
 
+    /// Whether it can be done to several executions at once. A record is removed one at a time.
+    pub(crate) const fn is_for_many(self) -> bool {
+        !matches!(self, Self::Purge)
+    }
+
+    /// What it does to each of several executions.
+    pub(crate) const fn effect_on_many(self) -> &'static str {
+        match self {
+            Self::RetryNow => "Every step that backs off starts its next attempt immediately.",
+            Self::Resume => "Each execution continues.",
+            Self::RetryFrom => {
+                "Each execution runs again from the step that failed. Side effects of the steps that \
+                 run again happen again."
+            }
+            Self::Signal => "The same signal goes to each execution.",
+            Self::Pause => "No step starts in any of them until a person resumes the execution.",
+            Self::Cancel => {
+                "Each execution is cancelled. It waits for running work, and may compensate completed \
+                 steps before it ends."
+            }
+            Self::Kill => {
+                "Each execution ends immediately. Nothing is cleaned up and nothing is compensated."
+            }
+            Self::Purge => "The record of each execution is removed permanently.",
+        }
+    }
+
+    /// Checks what was typed, before anything is done.
+    pub(crate) fn check(fields: &Fields) -> Result<(), Problem> {
+        json(fields.get("input"), "input")?;
+        json(fields.get("payload"), "payload")?;
+        compensation::choice(fields.get("compensation"))?;
+        Ok(())
+    }
+
     /// It ends or removes something.
-    pub(super) const fn is_dangerous(self) -> bool {
+    pub(crate) const fn is_dangerous(self) -> bool {
         matches!(self, Self::Cancel | Self::Kill | Self::Purge)
     }
 
-    pub(super) fn parse(word: &str) -> Option<Self> {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.word() == word)
     }
 
@@ -106,7 +143,8 @@ impl Action {
         }
     }
 
-    const fn offered(self, by: &Capabilities) -> bool {
+    /// Whether a provider with these capabilities can do it.
+    pub(crate) const fn offered(self, by: &Capabilities) -> bool {
         match self {
             Self::RetryNow => by.retry_now,
             Self::Resume => by.resume,
@@ -119,7 +157,8 @@ impl Action {
         }
     }
 
-    fn fits(self, execution: &Execution) -> bool {
+    /// Whether it makes sense where the execution is.
+    pub(crate) fn fits(self, execution: &Execution) -> bool {
         let sub_state = execution.sub_state();
         let open = !finished(sub_state);
         let held = execution.reason() == Reason::Paused;
@@ -142,7 +181,22 @@ impl Action {
 
 /// Whether the provider can do it and the execution is where it makes sense.
 pub(super) fn allowed(action: Action, facts: &Facts) -> bool {
-    action.offered(&facts.capabilities()) && action.fits(&facts.execution)
+    let possible = action.offered(&facts.capabilities()) && action.fits(&facts.execution);
+    possible && (action != Action::Signal || takes_signals(facts))
+}
+
+/// Whether a step is left that takes a signal; true where the steps are not known.
+fn takes_signals(facts: &Facts) -> bool {
+    let Some(definition) = &facts.definition else {
+        return true;
+    };
+    let is_open = |name: &str| {
+        let mut steps = facts.execution.steps.iter();
+        let found = steps.find(|step| step.name == name);
+        found.is_none_or(|step| !finished(step.sub_state()))
+    };
+    let mut steps = definition.steps.iter();
+    steps.any(|step| step.kind() == Kind::Signal && is_open(&step.name))
 }
 
 /// Whether the access rules let the visitor do it.
@@ -171,9 +225,12 @@ pub(super) fn buttons(path: &ExecutionPath, facts: &Facts, visitor: &Visitor) ->
         .filter(|action| allowed(*action, facts))
         .filter(|action| *action != Action::RetryFrom || has_failed(&facts.execution))
         .collect();
+    let may_start = visitor.may("start", &object_of(&facts.execution));
+    let again = start_link(facts).filter(|_| may_start);
     html! {
-        @if !actions.is_empty() {
+        @if !actions.is_empty() || again.is_some() {
             nav.actions aria-label="What can be done" {
+                @if let Some(href) = again { a.button href=(href) { "Start one like this" } }
                 @for action in actions {
                     @if permitted(action, facts, visitor) {
                         a.button.(if action.is_dangerous() { "danger" } else { "" })
@@ -187,6 +244,17 @@ pub(super) fn buttons(path: &ExecutionPath, facts: &Facts, visitor: &Visitor) ->
     }
 }
 
+/// The form that starts an execution with the same definition, input and labels.
+fn start_link(facts: &Facts) -> Option<String> {
+    let execution = &facts.execution;
+    if execution.definition.is_empty() || !facts.capabilities().start {
+        return None;
+    }
+    let form = format!("/{}", execution.definition);
+    let form = link(&form, &[("like", &address(&execution.name))]);
+    Some(format!("{form}#start-form"))
+}
+
 /// The page that carries a question out.
 pub(super) async fn carry_out(
     State(site): State<Site>,
@@ -195,7 +263,8 @@ pub(super) async fn carry_out(
     submitted: Submitted,
 ) -> Result<Response, Problem> {
     let action = Action::parse(&action).ok_or_else(unknown)?;
-    let done = match perform(&site, &path, action, &submitted).await {
+    let (visitor, id) = (&submitted.visitor, submitted.request_id());
+    let done = match perform(&site, &path, action, visitor, &submitted.fields, id).await {
         Ok(done) => done,
         Err(problem) => {
             let (visitor, fields) = (&submitted.visitor, &submitted.fields);
@@ -215,7 +284,7 @@ pub(super) fn unknown() -> Problem {
 }
 
 /// What came of it.
-enum Answer {
+pub(crate) enum Answer {
     Shown(Box<Execution>),
     Gone,
 }
@@ -257,19 +326,21 @@ impl Answer {
     }
 }
 
-async fn perform(
+/// Does it, with what was typed. An error of the outer result is about what was typed.
+pub(crate) async fn perform(
     site: &Site,
     path: &ExecutionPath,
     action: Action,
-    form: &Submitted,
+    ask: &Visitor,
+    fields: &Fields,
+    request_id: String,
 ) -> Result<Result<Answer, Status>, Problem> {
     let mut api = site.api.executions();
-    let (name, request_id) = (path.name(), form.request_id());
-    let field = |name: &str| form.fields.get(name).to_owned();
-    let ask = &form.visitor;
+    let name = path.name();
+    let field = |name: &str| fields.get(name).to_owned();
     let answer = match action {
         Action::RetryNow => {
-            let (step, etag) = (form.fields.raw("step").to_owned(), String::new());
+            let (step, etag) = (fields.raw("step").to_owned(), String::new());
             let request = v1::RetryNowRequest {
                 name,
                 step,
@@ -287,8 +358,8 @@ async fn perform(
             api.resume_execution(ask.request(request)).await
         }
         Action::RetryFrom => {
-            let step = form.fields.raw("step");
-            let origin = if form.fields.has("from_start") {
+            let step = fields.raw("step");
+            let origin = if fields.has("from_start") {
                 Some(Origin::Start(()))
             } else {
                 (!step.is_empty()).then(|| Origin::Step(step.to_owned()))

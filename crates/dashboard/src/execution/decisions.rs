@@ -1,7 +1,6 @@
 //! The decisions that an execution waits for, on its own page: pending approvals and escalations.
 
 use futures::join;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::wait::Kind;
 use stateway_proto::v1::{
@@ -13,7 +12,7 @@ use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::inbox::{approval_buttons, escalation_buttons};
 use crate::text::{said, said_within};
-use crate::time::{lasting, moment, until};
+use crate::time::{Now, lasting, moment, until};
 use crate::visitor::Visitor;
 
 /// The most approvals, and the most escalations, that are shown.
@@ -81,12 +80,7 @@ fn pending(execution: &str) -> String {
 }
 
 /// The decisions with their buttons, or why the visitor may not decide.
-pub(super) fn show(
-    path: &ExecutionPath,
-    facts: &Facts,
-    visitor: &Visitor,
-    now: Timestamp,
-) -> Markup {
+pub(super) fn show(path: &ExecutionPath, facts: &Facts, visitor: &Visitor, now: Now) -> Markup {
     let Decisions {
         approvals,
         escalations,
@@ -104,7 +98,7 @@ pub(super) fn show(
     }
 }
 
-fn approval(path: &ExecutionPath, one: &Approval, visitor: &Visitor, now: Timestamp) -> Markup {
+fn approval(path: &ExecutionPath, one: &Approval, visitor: &Visitor, now: Now) -> Markup {
     html! {
         h3 { "Approval of step " (said_within(&one.step, 60)) }
         p {
@@ -116,7 +110,7 @@ fn approval(path: &ExecutionPath, one: &Approval, visitor: &Visitor, now: Timest
     }
 }
 
-fn escalation(path: &ExecutionPath, one: &Escalation, visitor: &Visitor, now: Timestamp) -> Markup {
+fn escalation(path: &ExecutionPath, one: &Escalation, visitor: &Visitor, now: Now) -> Markup {
     html! {
         h3 { "Escalation of step " (said_within(&one.step, 60)) }
         p {

@@ -2,13 +2,15 @@
 
 use futures::join;
 use stateway_proto::v1::{
-    Branch, Capabilities, Definition, Execution, ExecutionView, ExplainExecutionRequest,
+    Branch, Capabilities, Definition, Event, Execution, ExecutionView, ExplainExecutionRequest,
     ExplainExecutionResponse, GetDefinitionRequest, GetExecutionRequest, GetStepRequest,
     ListBranchesRequest, ListProvidersRequest, Provider, StepDetail,
 };
 use tonic::{Code, Response};
 
+use super::chosen::Chosen;
 use super::decisions::Decisions;
+use super::event;
 use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
@@ -38,6 +40,9 @@ pub(super) struct Facts {
     pub(super) decisions: Decisions,
     /// The step that was chosen.
     pub(super) step: Option<Result<StepDetail, Problem>>,
+    /// The event that was chosen.
+    pub(super) event: Option<Result<Event, Problem>>,
+    pub(super) chosen: Chosen,
 }
 
 impl Facts {
@@ -45,18 +50,19 @@ impl Facts {
         site: &Site,
         visitor: &Visitor,
         path: &ExecutionPath,
-        chosen: &str,
+        chosen: &Chosen,
     ) -> Result<Self, Problem> {
         let (execution, payloads_left_out) = execution(site, visitor, path).await?;
         let name = path.name();
-        let (provider, explanation, definition, events, branches, decisions, step) = join!(
+        let (provider, explanation, definition, events, branches, decisions, step, event) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
             newest(site, visitor, &name, EVENTS),
             branches(site, visitor, path),
             Decisions::read(site, visitor, &execution),
-            step(site, visitor, path, chosen),
+            step(site, visitor, path, &chosen.step),
+            event::read(site, visitor, &name, chosen.event),
         );
         Ok(Self {
             execution,
@@ -68,6 +74,8 @@ impl Facts {
             branches,
             decisions,
             step,
+            event,
+            chosen: chosen.clone(),
         })
     }
 

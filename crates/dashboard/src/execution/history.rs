@@ -1,17 +1,17 @@
 //! What happened, in the engine's own words, a page at a time; and the branches.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Branch, Event, ExecutionView, ListEventsRequest};
 
+use super::chosen::{event_link, step_link};
 use super::facts::Facts;
 use crate::Site;
-use crate::executions::{ExecutionPath, path_of};
+use crate::executions::ExecutionPath;
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
 use crate::text::{branch_number, said, said_within};
-use crate::time::{ago, exact, moment};
+use crate::time::{Now, ago, at, moment};
 use crate::visitor::Visitor;
 
 /// Events on a page.
@@ -22,7 +22,7 @@ const FIRST: &str = "first";
 
 /// The history to its end, or the newest page of it, which is kept up to date; none when the end
 /// cannot be told.
-pub(super) fn whole(facts: &Facts) -> Option<Markup> {
+pub(super) fn whole(path: &ExecutionPath, facts: &Facts) -> Option<Markup> {
     let told = facts.events.as_ref().ok();
     let told = told.filter(|_| facts.capabilities().history)?;
     let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
@@ -31,9 +31,9 @@ pub(super) fn whole(facts: &Facts) -> Option<Markup> {
         @if before > 0 || told.more_before {
             p.muted.inset { "The newest " (told.events.len() - before) " events." }
         }
-        (events(&told.events[before..]))
+        (events(path, &told.events[before..], "", facts.has_step_details()))
         @if before > 0 || told.more_before {
-            nav.pager aria-label="Pages of the history" { (page_link(&path_of(&facts.execution.name), FIRST, "From the beginning")) }
+            nav.pager aria-label="Pages of the history" { (page_link(&path.path(), FIRST, "From the beginning")) }
         }
     }))
 }
@@ -73,7 +73,7 @@ pub(super) async fn page(
         Ok(answer) => {
             let answer = answer.into_inner();
             html! {
-                (events(&answer.events))
+                (events(path, &answer.events, fields.get("events"), facts.has_step_details()))
                 nav.pager aria-label="Pages of the history" {
                     @if !first { (page_link(&path.path(), FIRST, "From the beginning")) }
                     @if !answer.next_page_token.is_empty() {
@@ -98,7 +98,7 @@ fn section(body: &Markup) -> Markup {
     }
 }
 
-fn events(events: &[Event]) -> Markup {
+fn events(path: &ExecutionPath, events: &[Event], page: &str, has_step_details: bool) -> Markup {
     html! {
         @if events.is_empty() { p.muted.inset { "No events." } }
         @else {
@@ -111,25 +111,25 @@ fn events(events: &[Event]) -> Markup {
                             th scope="col" { "Step" } th scope="col" { "What" }
                         }
                     }
-                    tbody { @for event in events { (row(event)) } }
+                    tbody { @for event in events { (row(path, event, page, has_step_details)) } }
                 }
             }
         }
     }
 }
 
-fn row(event: &Event) -> Markup {
+fn row(path: &ExecutionPath, event: &Event, page: &str, has_step_details: bool) -> Markup {
     html! {
         tr {
-            td.number { (event.sequence) }
-            td.time {
-                @if let Some(time) = moment(event.occur_time.as_ref()) {
-                    time datetime=(time) title=(exact(time)) { (time.strftime("%H:%M:%S%.3f")) }
-                }
+            td.number {
+                a href=(event_link(path, event.sequence, page)) { span.hidden { "Event " } (event.sequence) }
             }
+            td.time { @if let Some(time) = moment(event.occur_time.as_ref()) { (at(time)) } }
             td { code { (said_within(&event.native_type, 60)) } }
             td {
-                (said_within(&event.step, 60))
+                @if has_step_details && !event.step.is_empty() {
+                    a href=(step_link(path, &event.step, event.attempt)) { (said_within(&event.step, 60)) }
+                } @else { (said_within(&event.step, 60)) }
                 @if event.attempt > 1 { span.muted { " #" (event.attempt) } }
             }
             td.now { (said_within(&event.summary, 300)) }
@@ -138,7 +138,7 @@ fn row(event: &Event) -> Markup {
 }
 
 /// How the execution was taken up again from an earlier event; nothing when it never was.
-pub(super) fn branches(facts: &Facts, now: Timestamp) -> Markup {
+pub(super) fn branches(facts: &Facts, now: Now) -> Markup {
     html! {
         @if facts.branches.len() > 1 {
             section.card aria-labelledby="branches-title" {
@@ -149,7 +149,7 @@ pub(super) fn branches(facts: &Facts, now: Timestamp) -> Markup {
     }
 }
 
-fn branch_line(branch: &Branch, now: Timestamp) -> Markup {
+fn branch_line(branch: &Branch, now: Now) -> Markup {
     html! {
         li {
             b { "Branch " (said(branch_number(&branch.name))) }

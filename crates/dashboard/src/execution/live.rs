@@ -6,19 +6,20 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use futures::stream::{self, Stream, StreamExt};
-use jiff::Timestamp;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use maud::html;
 use stateway_proto::v1::WatchExecutionsRequest;
 
+use super::chosen::Chosen;
 use super::facts::Facts;
 use super::history;
 use super::view::parts;
 use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::fields::Fields;
-use crate::live::{Part, room, seen, send_in};
+use crate::live::{Part, seen, share};
 use crate::problem::Problem;
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// How often the page is looked at without a change: the timeline grows, and an execution that has
@@ -34,32 +35,59 @@ pub(super) async fn follow(
     visitor: Visitor,
     path: ExecutionPath,
     fields: Fields,
-) -> Result<Response, Problem> {
-    let room = room(&site)?;
+) -> Response {
+    let chosen = Chosen::of(&fields);
+    let key = chosen.address(&path.path(), fields.get("events"));
+    let key = format!("execution|{key}|{}", visitor.reader_with_roles());
     let with_history = !fields.has("events");
-    let changes = match changes(&site, &visitor, &path).await {
-        Ok(changes) => changes,
-        // Told, and over: the browser comes back by itself.
-        Err(problem) => {
-            let told = std::future::ready(in_the_way(problem));
-            return Ok(send_in(room, &site, stream::once(told)));
-        }
+    let tab = Tab {
+        site: site.clone(),
+        visitor,
+        path,
+        chosen,
+        with_history,
     };
-    let ticks = stream::unfold((), |()| async {
-        tokio::time::sleep(PACE).await;
-        Some(((), ()))
-    });
-    let moments = stream::select(changes, ticks).ready_chunks(TOGETHER);
-    let chosen = fields.get("step").to_owned();
-    let seen = Arc::new((site.clone(), visitor, path, chosen));
-    let parts = moments.then(move |_| {
-        let seen = seen.clone();
-        async move {
-            tokio::time::sleep(BREATH).await;
-            look(&seen.0, &seen.1, (&seen.2, &seen.3), with_history).await
+    let from = tab.visitor.clone();
+    share(&site, &from, key, || reader(Arc::new(tab)))
+}
+
+/// What the page shows.
+struct Tab {
+    site: Site,
+    visitor: Visitor,
+    path: ExecutionPath,
+    chosen: Chosen,
+    /// Whether the newest events are on the page, not an older page of them.
+    with_history: bool,
+}
+
+/// The parts of the page, whenever the execution changes and at a pace.
+fn reader(tab: Arc<Tab>) -> BoxStream<'static, Vec<Part>> {
+    let opening = {
+        let tab = tab.clone();
+        async move { changes(&tab.site, &tab.visitor, &tab.path).await }
+    };
+    let parts = stream::once(opening).flat_map(move |opened| match opened {
+        // Told, and over: the browser comes back by itself.
+        Err(problem) => stream::once(std::future::ready(in_the_way(problem))).boxed(),
+        Ok(changes) => {
+            let ticks = stream::unfold((), |()| async {
+                tokio::time::sleep(PACE).await;
+                Some(((), ()))
+            });
+            let moments = stream::select(changes, ticks).ready_chunks(TOGETHER);
+            let tab = tab.clone();
+            let looks = moments.then(move |_| {
+                let tab = tab.clone();
+                async move {
+                    tokio::time::sleep(BREATH).await;
+                    look(&tab).await
+                }
+            });
+            looks.boxed()
         }
     });
-    Ok(send_in(room, &site, parts))
+    parts.boxed()
 }
 
 async fn changes(
@@ -79,18 +107,20 @@ async fn changes(
 }
 
 /// What is on the page stays when it cannot be read just now, and is said to be old.
-async fn look(
-    site: &Site,
-    visitor: &Visitor,
-    (path, chosen): (&ExecutionPath, &str),
-    with_history: bool,
-) -> Vec<Part> {
+async fn look(tab: &Tab) -> Vec<Part> {
+    let Tab {
+        site,
+        visitor,
+        path,
+        chosen,
+        with_history,
+    } = tab;
     let facts = match Box::pin(Facts::read(site, visitor, path, chosen)).await {
         Ok(facts) => facts,
         Err(problem) => return in_the_way(problem),
     };
-    let mut parts = parts(path, &facts, visitor, Timestamp::now());
-    let history = history::whole(&facts).filter(|_| with_history);
+    let mut parts = parts(path, &facts, visitor, Now::stream());
+    let history = history::whole(path, &facts).filter(|_| *with_history);
     parts.extend(history.map(|html| Part::new("history", html)));
     seen(Ok(parts))
 }

@@ -1,6 +1,5 @@
 //! The head of the page and what happens now: sub-state, why, what it waits for, the last error.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::provider_health::Status;
@@ -10,11 +9,11 @@ use stateway_proto::v1::{
 
 use super::facts::Facts;
 use super::step;
-use crate::executions::{ExecutionPath, attempt, reason, shown, waiting};
+use crate::executions::{ExecutionPath, attempt, label, reason, short_name, shown, waiting};
 use crate::fields::link;
 use crate::sub_state::{badge, finished};
 use crate::text::{error_text, prose, said, said_within};
-use crate::time::{ago, moment, until};
+use crate::time::{Now, ago, length, moment, until};
 
 /// The most labels, waits and lines of evidence that are shown.
 const MOST: usize = 30;
@@ -22,7 +21,7 @@ const MOST: usize = 30;
 const ERROR: usize = 4_000;
 
 /// Name, state, since when, of what.
-pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Markup {
+pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Now) -> Markup {
     let execution = &facts.execution;
     let (provider, id) = shown(&execution.name);
     let by_provider = format!("name = \"providers/{provider}/*\"");
@@ -38,6 +37,7 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
             span.state { (badge(execution.sub_state())) }
             @if !execution.reason().label().is_empty() { span.reason { (reason(execution.reason().label())) } }
             @if execution.reopen.is_some() { span.tag { "↻ reopened" } }
+            button.small.script type="button" data-copy-text=(short_name(&execution.name)) { "Copy name" }
         }
         (unhealthy(facts))
         dl.facts {
@@ -50,6 +50,9 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
             }
             @if let Some(time) = ended {
                 div { dt { "Ended" } dd { (ago(time, now)) } }
+                @if let Some(from) = moment(execution.start_time.as_ref()) {
+                    div { dt { "Duration" } dd { (length(from, time)) } }
+                }
             } @else if let Some(time) = changed {
                 div { dt { "Changed" } dd { (ago(time, now)) } }
             }
@@ -62,8 +65,10 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Timestamp) -> Marku
                 } }
             }
             (interventions(execution, now))
-            @for (key, value) in labels(execution) {
-                div { dt { "Label " (said_within(key, 40)) } dd { (said_within(value, 80)) } }
+            @if !execution.labels.is_empty() {
+                div { dt { "Labels" } dd {
+                    ul.labels { @for (key, value) in labels(execution) { li { (label(key, value)) } } }
+                } }
             }
         }
     }
@@ -76,8 +81,10 @@ fn labels(execution: &Execution) -> Vec<(&String, &String)> {
     labels
 }
 
-/// Who cancelled, paused or reopened it, and its forks.
-fn interventions(execution: &Execution, now: Timestamp) -> Markup {
+/// Who cancelled, paused or reopened it, and the executions that it belongs together with.
+fn interventions(execution: &Execution, now: Now) -> Markup {
+    let children = execution.steps.iter().map(|step| step.child.as_str());
+    let children: Vec<_> = children.filter(|child| !child.is_empty()).collect();
     html! {
         @if let Some(cancelled) = &execution.cancellation {
             div { dt { "Cancelled" } dd {
@@ -103,6 +110,14 @@ fn interventions(execution: &Execution, now: Timestamp) -> Markup {
                 @if reopen.reopen_count > 1 { " (" (reopen.reopen_count) " times in all)" }
             } }
         }
+        @if !execution.parent_execution.is_empty() {
+            div { dt { "Child of" } dd { (step::execution(&execution.parent_execution)) } }
+        }
+        @if !children.is_empty() {
+            div { dt { "Children" } dd {
+                @for child in children.iter().take(MOST) { (step::execution(child)) " " }
+            } }
+        }
         @if !execution.forked_from.is_empty() {
             div { dt { "Forked from" } dd { (step::execution(&execution.forked_from)) } }
         }
@@ -117,7 +132,7 @@ fn interventions(execution: &Execution, now: Timestamp) -> Markup {
     }
 }
 
-fn by(who: &str, time: Option<&prost_types::Timestamp>, now: Timestamp) -> Markup {
+fn by(who: &str, time: Option<&prost_types::Timestamp>, now: Now) -> Markup {
     html! {
         @if !who.is_empty() { "by " (said_within(who, 80)) }
         @if let Some(time) = moment(time) { " " (ago(time, now)) }
@@ -149,7 +164,7 @@ fn unhealthy(facts: &Facts) -> Markup {
 }
 
 /// Why it shows what it shows, what comes next, and what went wrong.
-pub(super) fn now(facts: &Facts, now: Timestamp) -> Markup {
+pub(super) fn now(facts: &Facts, now: Now) -> Markup {
     let execution = &facts.execution;
     let retry = execution.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
@@ -210,7 +225,7 @@ fn table_row(row: &TableRow) -> Markup {
 }
 
 /// The last error, with all of its text.
-pub(super) fn trouble(error: &ExecutionError, now: Timestamp) -> Markup {
+pub(super) fn trouble(error: &ExecutionError, now: Now) -> Markup {
     html! {
         div.trouble {
             p.muted {

@@ -67,7 +67,7 @@ fn short(payload: &Payload, whole: &str) -> Markup {
     };
     html! {
         @match cut(&text, SHOWN) {
-            None => { pre.payload tabindex="0" { (lines(&text)) } }
+            None => { pre.payload tabindex="0" data-copy="the payload" { (lines(&text)) } }
             Some(start) => {
                 pre.payload tabindex="0" { (lines(start)) "…" }
                 p { a href=(whole) { "All " (size) " bytes" } }

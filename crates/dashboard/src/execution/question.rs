@@ -12,7 +12,7 @@ use crate::Site;
 use crate::compensation;
 use crate::executions::{ExecutionPath, shown};
 use crate::fields::Fields;
-use crate::form::{hidden, name_field};
+use crate::form::{asks_name, hidden, name_field};
 use crate::layout::Section;
 use crate::page::dialog;
 use crate::problem::Problem;
@@ -93,7 +93,7 @@ impl Asked<'_> {
         let danger = self.action.is_dangerous();
         let inputs = html! { (self.inputs()) (name_field(visitor)) };
         // Without anything to type, Enter must not do what cannot be undone.
-        let back_first = danger && !inputs.0.contains("<input");
+        let back_first = danger && !self.has_inputs() && !asks_name(visitor);
         html! {
             h2 #dialog-title { (self.action.deed()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
             p { (said_within(&id, 80)) " " (badge(self.execution.sub_state())) }
@@ -179,6 +179,14 @@ impl Asked<'_> {
         (!done.is_empty()).then(|| {
             html! { "These completed steps have a compensation: " b { (said_within(&done.join(", "), 200)) } "." }
         })
+    }
+
+    /// Whether [`inputs`](Self::inputs) has something to type.
+    const fn has_inputs(&self) -> bool {
+        !matches!(
+            self.action,
+            Action::RetryNow | Action::Resume | Action::Purge
+        )
     }
 
     fn inputs(&self) -> Markup {

@@ -1,19 +1,19 @@
 //! The steps: as a picture, and as a table with what can be done about each.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Definition, DefinitionStep, ExecutionError, Reason, Step, SubState};
 
 use super::action::{Action, allowed, permitted};
+use super::chosen::step_link;
 use super::facts::Facts;
 use super::step::execution;
 use crate::executions::{ExecutionPath, attempt, reason, waiting};
 use crate::fields::link;
 use crate::graph::{Graph, Node};
 use crate::sub_state::badge;
-use crate::text::{error_text, said_within};
-use crate::time::{ago, moment, until};
+use crate::text::{anchor, error_text, said_within};
+use crate::time::{Now, ago, lasting, length, moment, until};
 use crate::visitor::Visitor;
 
 /// The most steps in the table.
@@ -37,10 +37,14 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
         None => of_steps(seen),
     };
     for node in &mut graph.nodes {
-        node.href = seen
-            .iter()
-            .any(|step| step.name == node.name)
-            .then(|| format!("{}#step-{}", path.path(), anchor(&node.name)));
+        let found = seen.iter().find(|step| step.name == node.name);
+        node.href = found.map(|step| {
+            if facts.has_step_details() && begun(step) {
+                step_link(path, &step.name, 0)
+            } else {
+                format!("{}#step-{}", path.path(), anchor(&step.name))
+            }
+        });
     }
     graph.undoing = UNDO.contains(&facts.execution.reason());
     html! {
@@ -157,12 +161,7 @@ fn note(step: &Step, defined: &DefinitionStep) -> String {
 }
 
 /// Every step with its attempt, its waits and its trouble.
-pub(super) fn table(
-    path: &ExecutionPath,
-    facts: &Facts,
-    visitor: &Visitor,
-    now: Timestamp,
-) -> Markup {
+pub(super) fn table(path: &ExecutionPath, facts: &Facts, visitor: &Visitor, now: Now) -> Markup {
     let may = |action| allowed(action, facts) && permitted(action, facts, visitor);
     let (retry_now, retry_from) = (may(Action::RetryNow), may(Action::RetryFrom));
     let steps = &facts.execution.steps;
@@ -178,7 +177,8 @@ pub(super) fn table(
                     thead {
                         tr {
                             th scope="col" { "Step" } th scope="col" { "State" } th scope="col" { "Now" }
-                            th scope="col" { "Changed" } th scope="col" { span.hidden { "Actions" } }
+                            th scope="col" { "Started" } th scope="col" { "Duration" }
+                            th scope="col" { span.hidden { "Actions" } }
                         }
                     }
                     tbody { @for step in steps.iter().take(MOST) { (row(path, facts, (retry_now, retry_from), step, now)) } }
@@ -204,11 +204,11 @@ fn row(
     facts: &Facts,
     (retry_now, retry_from): (bool, bool),
     step: &Step,
-    now: Timestamp,
+    now: Now,
 ) -> Markup {
     let retry = step.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
-    let time = moment(step.end_time.as_ref()).or(moment(step.start_time.as_ref()));
+    let time = moment(step.start_time.as_ref()).or(moment(step.end_time.as_ref()));
     // How far the last attempt was says nothing while there is none.
     let progress = step.progress.as_ref();
     let under_way = progress.filter(|_| step.sub_state() == SubState::Running);
@@ -216,7 +216,7 @@ fn row(
         tr id=(format!("step-{}", anchor(&step.name))) {
             th scope="row" {
                 @if facts.has_step_details() && begun(step) {
-                    a href={ (link(&path.path(), &[("step", &step.name)])) "#step" } { (said_within(&step.name, 60)) }
+                    a href=(step_link(path, &step.name, 0)) { (said_within(&step.name, 60)) }
                 } @else { (said_within(&step.name, 60)) }
             }
             td.state {
@@ -249,6 +249,7 @@ fn row(
                 }
             }
             td.time { @if let Some(time) = time { (ago(time, now)) } }
+            td.time { (duration(step, now)) }
             td.do {
                 @if step.sub_state() == SubState::BackingOff && retry_now {
                     (button(path, Action::RetryNow, &step.name))
@@ -257,6 +258,19 @@ fn row(
                     (button(path, Action::RetryFrom, &step.name))
                 }
             }
+        }
+    }
+}
+
+/// How long the step took, or has been open.
+fn duration(step: &Step, now: Now) -> Markup {
+    let from = moment(step.start_time.as_ref());
+    let to = moment(step.end_time.as_ref());
+    html! {
+        @match (from, to) {
+            (Some(from), Some(to)) => { (length(from, to)) }
+            (Some(from), None) if begun(step) => { (lasting(from, now)) }
+            _ => {}
         }
     }
 }
@@ -271,18 +285,6 @@ fn button(path: &ExecutionPath, action: Action, step: &str) -> Markup {
         other => other.title(),
     };
     html! { a.button.small href=(href) data-dialog { (label) span.hidden { ": " (said_within(step, 60)) } } }
-}
-
-/// A step's name as a part of an id: letters, digits and `-` stay, everything else is a number.
-fn anchor(name: &str) -> String {
-    let mut anchor = String::new();
-    for symbol in name.chars().take(80) {
-        match symbol {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' => anchor.push(symbol),
-            other => anchor.push_str(&format!("_{:x}", u32::from(other))),
-        }
-    }
-    anchor
 }
 
 #[cfg(test)]
@@ -310,10 +312,5 @@ mod tests {
             step("d", 4, None),
         ];
         assert_eq!(in_time(&seen), [(0, 1), (0, 2), (1, 3), (2, 3)]);
-    }
-
-    #[test]
-    fn an_anchor_holds_nothing_that_could_end_it() {
-        assert_eq!(anchor("a b\"<"), "a_20b_22_3c");
     }
 }

@@ -2,20 +2,23 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::chosen::{Chosen, step_link};
 use super::facts::Facts;
-use super::{action, decisions, gantt, history, overview, payload, step, steps, timeline};
+use super::{
+    action, command, decisions, event, gantt, history, overview, payload, step, steps, timeline,
+};
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
-use crate::fields::{Fields, link};
+use crate::fields::Fields;
 use crate::layout::Section;
 use crate::live::Part;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::sub_state::finished;
 use crate::text::{cut, visible};
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// Characters of a name in the title of the page.
@@ -27,17 +30,17 @@ pub(super) async fn show(
     path: ExecutionPath,
     fields: Fields,
 ) -> Result<Response, Problem> {
-    let facts = Box::pin(Facts::read(&site, &visitor, &path, fields.get("step"))).await?;
+    let chosen = Chosen::of(&fields);
+    let facts = Box::pin(Facts::read(&site, &visitor, &path, &chosen)).await?;
     let (_, id) = shown(&facts.execution.name);
     let id = visible(&id).into_owned();
-    let now = Timestamp::now();
-    let history = match history::whole(&facts).filter(|_| !fields.has("events")) {
+    let now = Now::page();
+    let history = match history::whole(&path, &facts).filter(|_| !fields.has("events")) {
         Some(whole) => whole,
         None => history::page(&site, &visitor, &path, &facts, &fields).await,
     };
     let live = format!("{}/live", path.path());
-    let chosen = ("step", fields.get("step"));
-    let live = link(&live, &[("events", fields.get("events")), chosen]);
+    let live = chosen.address(&live, fields.get("events"));
     let page = Page {
         section: Section::Executions,
         title: cut(&id, TITLE).unwrap_or(&id),
@@ -51,23 +54,20 @@ pub(super) async fn show(
 }
 
 /// What is kept up to date, in the order of the page.
-pub(super) fn parts(
-    path: &ExecutionPath,
-    facts: &Facts,
-    visitor: &Visitor,
-    now: Timestamp,
-) -> Vec<Part> {
+pub(super) fn parts(path: &ExecutionPath, facts: &Facts, visitor: &Visitor, now: Now) -> Vec<Part> {
     vec![
         part("head", &overview::head(path, facts, now)),
         part("decisions", &decisions::show(path, facts, visitor, now)),
         part("actions", &action::buttons(path, facts, visitor)),
         part("overview", &overview::now(facts, now)),
         part("graph", &steps::graph(path, facts)),
-        part("timeline", &over_time(facts, now)),
+        part("timeline", &over_time(path, facts, now)),
         part("steps", &steps::table(path, facts, visitor, now)),
         part("step", &step::chosen(path, facts, now)),
+        part("event", &event::chosen(path, facts)),
         part("payloads", &payload::both(path, facts)),
         part("branches", &history::branches(facts, now)),
+        part("commands", &command::show(path, facts)),
     ]
 }
 
@@ -75,18 +75,25 @@ fn part(id: &str, html: &Markup) -> Part {
     Part::new(id, html! { div #(id) { (html) } })
 }
 
-fn over_time(facts: &Facts, now: Timestamp) -> Markup {
+fn over_time(path: &ExecutionPath, facts: &Facts, now: Now) -> Markup {
     let execution = &facts.execution;
     let told = facts.events.as_ref().ok();
     let events = told.map_or(&[][..], |told| &told.events);
     let more = told.is_some_and(|told| told.more_before);
     let lanes = timeline::lanes(execution, events);
     let open = !finished(execution.sub_state());
+    let has_details = facts.has_step_details();
+    let href = |step: &str, attempt| has_details.then(|| step_link(path, step, attempt));
     html! {
         @if !execution.steps.is_empty() || !lanes.is_empty() {
             section.card aria-labelledby="timeline-title" {
                 h2 #timeline-title { "Timeline" }
-                (gantt::draw(&lanes, open, now))
+                div.tools {
+                    button.small.script type="button" data-widen="out" aria-label="Narrower" { "−" }
+                    button.small.script type="button" data-widen="in" aria-label="Wider" { "+" }
+                    button.small.script type="button" data-widen="fit" { "Fit" }
+                }
+                div.timeline { (gantt::draw(&lanes, open, now, &href)) }
                 @if let (true, Some(first), Some(last)) = (more, events.first(), events.last()) {
                     p.muted {
                         "Drawn from the events " (first.sequence) " to " (last.sequence) " of a longer history."

@@ -3,7 +3,8 @@
 //! The address names the rows that the browser shows. One watch follows the open ones by their names, so
 //! that a row changes immediately and stays where it is, whether it still passes the filter or not. The others, what
 //! is new, what is counted and who does not answer are looked up now and then. Nothing here reads more
-//! than a page, however many executions there are.
+//! than a page, however many executions there are. Tabs with the same filter share the looks, and tabs with the
+//! same rows share the watch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Response;
-use futures::stream::{self, BoxStream, Stream, StreamExt};
+use futures::stream::{self, BoxStream, StreamExt};
 use jiff::Timestamp;
 use stateway_proto::v1::watch_executions_response::Kind;
 use stateway_proto::v1::{
-    Execution, GetExecutionRequest, ListExecutionsResponse, WatchExecutionsRequest,
-    WatchExecutionsResponse,
+    CountExecutionsResponse, Execution, GetExecutionRequest, ListExecutionsResponse,
+    WatchExecutionsRequest, WatchExecutionsResponse,
 };
 use tonic::Code;
 
@@ -25,10 +26,10 @@ use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, room, send_in, trouble};
+use crate::live::{Part, pause, share, trouble};
 use crate::problem::Problem;
 use crate::sub_state::finished;
-use crate::time::moment;
+use crate::time::{Now, moment};
 use crate::visitor::Visitor;
 
 /// How often the page is looked up again, at best and at worst. A row that is neither watched nor on
@@ -37,42 +38,70 @@ const FASTEST: Duration = Duration::from_secs(1);
 const SLOWEST: Duration = Duration::from_secs(15);
 /// How long the watch may take to open, or a row to be read.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Looking takes at most one part in so many of the time.
-const SHARE: u32 = 10;
 /// Changes that came together are sent together.
 const TOGETHER: usize = 64;
 /// Rows that are asked for at once.
 const AT_ONCE: usize = 8;
 
-pub(super) async fn follow(
-    State(site): State<Site>,
-    visitor: Visitor,
-    fields: Fields,
-) -> Result<Response, Problem> {
-    let room = room(&site)?;
-    let follower = Arc::new(Follower::new(&site, visitor, &fields));
-    let page = follower.asked.rows(&site, &follower.visitor).await?;
-    let rows = follower.unwatched(page).await;
-    let now = Timestamp::now();
-    let present = rows.iter().map(|row| row.part(now)).collect();
-    let changes = follower.watch(&rows).await.ready_chunks(TOGETHER);
-    let later = stream::select(changes, looks(follower));
-    let parts = stream::once(std::future::ready(present)).chain(later);
-    Ok(send_in(room, &site, parts))
+pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
+    let follower = Follower::new(&site, visitor, &fields);
+    let key = follower.key();
+    let from = follower.visitor.clone();
+    share(&site, &from, key, || reader(Arc::new(follower)))
+}
+
+/// The rows as they are, their changes, and what the list says now and then.
+fn reader(follower: Arc<Follower>) -> BoxStream<'static, Vec<Part>> {
+    let beginning = {
+        let follower = follower.clone();
+        async move {
+            let mut looks = follower.looks();
+            let look = looks.next().await;
+            let page = look.as_ref().and_then(|look| look.page.as_ref().ok());
+            let rows = follower.unwatched(page).await;
+            let changes = follower.watch(&rows).await;
+            let now = Now::stream();
+            let mut present: Vec<_> = rows.iter().map(|row| row.part(now)).collect();
+            if let Some(look) = look {
+                present.extend(follower.parts(&look).await);
+            }
+            (present, changes, looks)
+        }
+    };
+    let parts = stream::once(beginning).flat_map(move |(present, changes, looks)| {
+        let follower = follower.clone();
+        let looks = looks.then(move |look| {
+            let follower = follower.clone();
+            async move { follower.parts(&look).await }
+        });
+        let later = stream::select(changes.ready_chunks(TOGETHER), looks);
+        stream::once(std::future::ready(present)).chain(later)
+    });
+    parts.boxed()
+}
+
+/// A page of the list and the counts, at one moment.
+pub(crate) struct ListLook {
+    page: Result<ListExecutionsResponse, Problem>,
+    counted: Option<CountExecutionsResponse>,
 }
 
 /// Looks at once, then again and again, slower when looking takes long.
-fn looks(follower: Arc<Follower>) -> impl Stream<Item = Vec<Part>> + Send {
-    stream::unfold(Duration::ZERO, move |pause| {
-        let follower = follower.clone();
+fn read_list(site: Site, visitor: Visitor, asked: Asked) -> BoxStream<'static, ListLook> {
+    let tab = Arc::new((site, visitor, asked));
+    let looks = stream::unfold(Duration::ZERO, move |rest| {
+        let tab = tab.clone();
         async move {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(rest).await;
             let begun = Instant::now();
-            let parts = follower.look().await;
-            let pause = (begun.elapsed() * SHARE).clamp(FASTEST, SLOWEST);
-            Some((parts, pause))
+            let (site, visitor, asked) = &*tab;
+            let (page, counted) =
+                futures::join!(asked.rows(site, visitor), counts::read(site, visitor));
+            let rest = pause(begun.elapsed(), FASTEST);
+            Some((ListLook { page, counted }, rest))
         }
-    })
+    });
+    looks.boxed()
 }
 
 /// What is known of a row of the browser's.
@@ -82,7 +111,7 @@ enum Row {
 }
 
 impl Row {
-    fn part(&self, now: Timestamp) -> Part {
+    fn part(&self, now: Now) -> Part {
         match self {
             Self::Is(execution) => row::part(execution, now),
             Self::Removed(name) => row::removed(name),
@@ -153,21 +182,35 @@ impl Follower {
         changes.chain(end).boxed()
     }
 
-    async fn look(&self) -> Vec<Part> {
-        let now = Timestamp::now();
-        let (page, counted) = futures::join!(
-            self.asked.rows(&self.site, &self.visitor),
-            counts::read(&self.site, &self.visitor)
-        );
+    /// What names the page: the filter, and the rows that the browser shows.
+    fn key(&self) -> String {
+        let mut rows = self.shown.clone();
+        rows.sort();
+        let Asked { filter, page } = &self.asked;
+        let (reader, rows) = (self.visitor.reader(), rows.join(" "));
+        format!("list|{filter}|{page}|{}|{rows}|{reader}", self.oldest)
+    }
+
+    /// The page of the list as it is now, again and again. Every tab with the same filter shares it.
+    fn looks(&self) -> BoxStream<'static, Arc<ListLook>> {
+        let Asked { filter, page } = &self.asked;
+        let key = format!("{filter}|{page}|{}", self.visitor.reader());
+        let (site, visitor, asked) = (&self.site, &self.visitor, &self.asked);
+        let read = || read_list(site.clone(), visitor.clone(), asked.clone());
+        site.lists.follow(key, read)
+    }
+
+    async fn parts(&self, look: &ListLook) -> Vec<Part> {
+        let now = Now::stream();
         let mut parts = Vec::new();
-        if counted.is_some() {
-            let html = counts::render(counted.as_ref(), &self.asked.filter);
+        if look.counted.is_some() {
+            let html = counts::render(look.counted.as_ref(), &self.asked.filter);
             parts.push(Part::new("counts", html));
         }
-        let page = match page {
+        let page = match &look.page {
             Ok(page) => page,
             Err(problem) => {
-                parts.push(trouble(Some(&problem)));
+                parts.push(trouble(Some(problem)));
                 return parts;
             }
         };
@@ -178,21 +221,21 @@ impl Follower {
             unreachable(&page.unreachable, "executions"),
         ));
         parts.push(Part::new("fresh", fresh_ones));
-        let rows = self.unwatched(page).await;
+        let rows = self.unwatched(Some(page)).await;
         parts.extend(rows.iter().map(|row| row.part(now)));
         parts.push(trouble(None));
         parts
     }
 
     /// The shown rows that are not watched: as the page of now has them, or else by themselves.
-    async fn unwatched(&self, page: ListExecutionsResponse) -> Vec<Row> {
+    async fn unwatched(&self, page: Option<&ListExecutionsResponse>) -> Vec<Row> {
         let watched = locked(&self.watched).clone();
         let mut names: HashSet<_> = self.shown.iter().cloned().collect();
         names.retain(|name| !watched.contains(name));
         let mut rows = Vec::new();
-        for execution in page.executions {
+        for execution in page.into_iter().flat_map(|page| &page.executions) {
             if names.remove(&execution.name) {
-                rows.push(Row::Is(Box::new(execution)));
+                rows.push(Row::Is(Box::new(execution.clone())));
             }
         }
         names.retain(|name| self.is_due(name));
@@ -250,6 +293,6 @@ fn changed(change: WatchExecutionsResponse) -> Option<Part> {
     let execution = change.execution?;
     Some(match kind {
         Kind::Removed => row::removed(&execution.name),
-        _ => row::part(&execution, Timestamp::now()),
+        _ => row::part(&execution, Now::stream()),
     })
 }

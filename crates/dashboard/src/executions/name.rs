@@ -24,7 +24,7 @@ impl ExecutionPath {
     }
 
     /// The execution of an [`address`].
-    pub(super) fn at(address: &str) -> Option<Self> {
+    pub(crate) fn at(address: &str) -> Option<Self> {
         Self::parse(&format!("/executions/{address}"))
     }
 
@@ -59,8 +59,14 @@ pub(crate) fn path_of(name: &str) -> String {
 }
 
 /// An execution in the fields of an address, shorter than its name: `p/id`.
-pub(super) fn address(name: &str) -> String {
+pub(crate) fn address(name: &str) -> String {
     let (provider, id) = split(name);
+    format!("{provider}/{id}")
+}
+
+/// The name on the command line: `p/id`, with the id as people write it.
+pub(crate) fn short_name(name: &str) -> String {
+    let (provider, id) = shown(name);
     format!("{provider}/{id}")
 }
 
@@ -91,6 +97,7 @@ mod tests {
         let parsed = ExecutionPath::parse(&format!("{path}/cancel")).unwrap();
         assert_eq!((parsed.name(), parsed.path()), (name.to_owned(), path));
         assert_eq!(shown(name), ("shop", "Order/17?a".to_owned()));
+        assert_eq!(short_name(name), "shop/Order/17?a");
         assert_eq!(ExecutionPath::at(&address(name)).unwrap().name(), name);
         assert_eq!(ExecutionPath::parse("/executions/shop"), None);
     }

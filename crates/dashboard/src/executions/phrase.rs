@@ -1,12 +1,11 @@
 //! What happens with an execution or a step now, in a few words.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_phrases::{self as phrases, Piece};
 use stateway_proto::v1::{Execution, ExecutionError, Retry, SubState, Wait};
 
 use crate::text::{prose, said_within};
-use crate::time::{lasting, until};
+use crate::time::{Now, lasting, until};
 
 /// Characters of an error in a row.
 const SHORT: usize = 90;
@@ -18,7 +17,7 @@ const STEPS: usize = 80;
 const NAME: usize = 60;
 
 /// The attempt, the wait or the trouble.
-pub(crate) fn happening(execution: &Execution, now: Timestamp) -> Markup {
+pub(crate) fn happening(execution: &Execution, now: Now) -> Markup {
     let retry = execution.retry.clone().unwrap_or_default();
     let sub_state = execution.sub_state();
     let trouble = execution
@@ -53,17 +52,17 @@ pub(crate) fn attempt(retry: &Retry) -> String {
 }
 
 /// `waits for approval release for 3 min, expires in 5 min`.
-pub(crate) fn waiting(wait: &Wait, now: Timestamp) -> Markup {
+pub(crate) fn waiting(wait: &Wait, now: Now) -> Markup {
     marked_up(&phrases::waiting(&wait.into()), now, DETAIL)
 }
 
-fn backing_off(retry: &Retry, now: Timestamp) -> Markup {
+fn backing_off(retry: &Retry, now: Now) -> Markup {
     let pieces = phrases::backing_off(&retry.into());
     html! { span.part { (marked_up(&pieces, now, SHORT)) } }
 }
 
 /// The sentence as markup: names as code, times that the script keeps up to date.
-fn marked_up(pieces: &[Piece<'_>], now: Timestamp, longest: usize) -> Markup {
+fn marked_up(pieces: &[Piece<'_>], now: Now, longest: usize) -> Markup {
     html! {
         @for piece in pieces {
             @match piece {

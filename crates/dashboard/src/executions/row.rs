@@ -1,18 +1,21 @@
 //! One execution in the list.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::Execution;
 
-use super::name::{path_of, shown};
+use super::name::{address, path_of, shown};
 use super::phrase::happening;
+use crate::fields::link;
 use crate::live::Part;
 use crate::sub_state::{badge, finished, word};
-use crate::text::said_within;
-use crate::time::{ago, moment};
+use crate::text::{said_within, visible};
+use crate::time::{Now, ago, moment};
+
+/// The most labels of a row.
+const LABELS: usize = 4;
 
 /// A row, as it is on the page and as it is sent when it changes.
-pub(super) fn part(execution: &Execution, now: Timestamp) -> Part {
+pub(super) fn part(execution: &Execution, now: Now) -> Part {
     Part::new(id(&execution.name), render(execution, now))
 }
 
@@ -21,6 +24,7 @@ pub(super) fn removed(name: &str) -> Part {
     let (provider, shown) = shown(name);
     let html = html! {
         tr.row.removed id=(id(name)) {
+            td.select {}
             td.state { span.muted { "removed" } }
             td.what { s.muted { (said_within(&shown, 60)) } }
             td.provider data-label="Provider" { (provider) }
@@ -37,7 +41,7 @@ fn id(name: &str) -> String {
     format!("row-{name}")
 }
 
-fn render(execution: &Execution, now: Timestamp) -> Markup {
+fn render(execution: &Execution, now: Now) -> Markup {
     let (provider, name) = shown(&execution.name);
     let sub_state = execution.sub_state();
     let definition = execution.definition.rsplit('/').next().unwrap_or_default();
@@ -48,6 +52,10 @@ fn render(execution: &Execution, now: Timestamp) -> Markup {
     let created = moment(execution.create_time.as_ref());
     html! {
         tr.row.(word(sub_state)) id=(id(&execution.name)) {
+            td.select {
+                input type="checkbox" name="row" form="selection" value=(address(&execution.name))
+                    aria-label={ "Select " (visible(&name)) };
+            }
             td.state {
                 (badge(sub_state))
                 @if !execution.reason().label().is_empty() { span.reason { (reason(execution.reason().label())) } }
@@ -55,6 +63,7 @@ fn render(execution: &Execution, now: Timestamp) -> Markup {
             td.what {
                 a.go href=(path_of(&execution.name)) { (said_within(&name, 60)) }
                 span.definition { (said_within(definition, 60)) }
+                (labels(execution))
             }
             td.provider data-label="Provider" { (provider) }
             td.now { (happening(execution, now)) }
@@ -64,6 +73,38 @@ fn render(execution: &Execution, now: Timestamp) -> Markup {
             td.time data-label="Created" { @if let Some(time) = created { (ago(time, now)) } }
         }
     }
+}
+
+/// The labels, each a link to the executions that have it.
+fn labels(execution: &Execution) -> Markup {
+    let mut labels: Vec<_> = execution.labels.iter().collect();
+    labels.sort();
+    html! {
+        @if !labels.is_empty() {
+            ul.labels { @for (key, value) in labels.iter().take(LABELS) { li { (label(key, value)) } } }
+        }
+    }
+}
+
+/// A label as a link to the executions that have it.
+pub(crate) fn label(key: &str, value: &str) -> Markup {
+    html! {
+        a.label href=(link("/executions", &[("filter", &label_filter(key, value))])) {
+            (said_within(key, 30)) "=" (said_within(value, 40))
+        }
+    }
+}
+
+/// A label as a condition of the filter language.
+fn label_filter(key: &str, value: &str) -> String {
+    let escaped: String = value
+        .chars()
+        .flat_map(|symbol| {
+            let escape = matches!(symbol, '"' | '\\' | '*').then_some('\\');
+            escape.into_iter().chain([symbol])
+        })
+        .collect();
+    format!("labels.{key} = \"{escaped}\"")
 }
 
 /// `RETRIES_EXHAUSTED` as `retries exhausted`.

@@ -1,6 +1,5 @@
 //! A request for an approval, as a card of the inbox and as the context of its question.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_identity::PageObject;
 use stateway_proto::v1::definition_step::Consequence;
@@ -12,7 +11,7 @@ use super::may::{May, may, refusal};
 use crate::fields::link;
 use crate::permission::provider_of;
 use crate::text::said_within;
-use crate::time::{lasting, moment, until};
+use crate::time::{Now, lasting, moment, until};
 use crate::visitor::{Acting, Visitor};
 
 /// Whether a visitor may decide, as far as can be known before asking the API.
@@ -21,7 +20,7 @@ pub(super) fn may_decide(approval: &Approval, acting: &Acting) -> May {
 }
 
 /// The card in the inbox.
-pub(super) fn card(request: &Request, visitor: &Visitor, now: Timestamp) -> Markup {
+pub(super) fn card(request: &Request, visitor: &Visitor, now: Now) -> Markup {
     let approval = &request.approval;
     html! {
         li.card.row {
@@ -47,7 +46,7 @@ pub(super) fn card(request: &Request, visitor: &Visitor, now: Timestamp) -> Mark
 }
 
 /// Everything there is to know before deciding.
-pub(super) fn context(request: &Request, now: Timestamp) -> Markup {
+pub(super) fn context(request: &Request, now: Now) -> Markup {
     let approval = &request.approval;
     html! {
         dl.known {

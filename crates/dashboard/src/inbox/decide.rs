@@ -2,7 +2,6 @@
 
 use axum::extract::State as Extract;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::approval::State;
 use stateway_proto::v1::decide_approval_request::Choice;
@@ -19,6 +18,7 @@ use crate::layout::Section;
 use crate::page::dialog;
 use crate::problem::Problem;
 use crate::text::said_within;
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// The longest comment; the API takes more, a line for the record does not need it.
@@ -143,7 +143,7 @@ fn answered(approval: &Approval, back: &str) -> Markup {
     html! {
         p {
             "This approval is not pending any more: "
-            (given::decision(approval.state(), approval.decision.as_ref(), Timestamp::now()))
+            (given::decision(approval.state(), approval.decision.as_ref(), Now::page()))
         }
         div.buttons { a.button href=(back) data-close { "Back" } }
     }
@@ -159,7 +159,7 @@ fn form(visitor: &Visitor, request: &Request, grant: bool, typed: &Fields) -> Ma
             b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
             " and cannot be taken back."
         }
-        (approval::context(request, Timestamp::now()))
+        (approval::context(request, Now::page()))
         form method="post" action="/inbox/decide" {
             (hidden(visitor))
             input type="hidden" name="name" value=(asked.name);

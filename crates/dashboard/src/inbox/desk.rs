@@ -16,7 +16,7 @@ use super::{approval, escalation};
 use crate::Site;
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
-use crate::time::moment;
+use crate::time::{Now, moment};
 use crate::visitor::Visitor;
 
 /// Approvals and escalations on a page, each.
@@ -177,7 +177,7 @@ impl Desk {
                 Some(known) => known,
                 None => {
                     let request = self.request(approval).await;
-                    approval::card(&request, &self.visitor, Timestamp::now())
+                    approval::card(&request, &self.visitor, Now::page())
                 }
             };
             requests.insert(key, request);
@@ -199,7 +199,7 @@ impl Desk {
                 Some(known) => known,
                 None => {
                     let stuck = self.context(escalation).await;
-                    escalation::card(&stuck, &self.visitor, Timestamp::now())
+                    escalation::card(&stuck, &self.visitor, Now::page())
                 }
             };
             stuck.insert(key, known);

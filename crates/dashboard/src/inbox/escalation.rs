@@ -1,6 +1,5 @@
 //! An escalated step: as a card of the inbox and as the context of its question.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_identity::PageObject;
 use stateway_proto::v1::{Escalation, StepAttempt};
@@ -11,7 +10,7 @@ use super::may::{May, may, refusal};
 use crate::fields::link;
 use crate::permission::provider_of;
 use crate::text::{branch_number, error_text, said, said_within};
-use crate::time::{ago, lasting, moment};
+use crate::time::{Now, ago, lasting, moment};
 use crate::visitor::{Acting, Visitor};
 
 /// Attempts that are shown.
@@ -23,7 +22,7 @@ pub(super) fn may_decide(escalation: &Escalation, acting: &Acting) -> May {
 }
 
 /// The card in the inbox.
-pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Timestamp) -> Markup {
+pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Now) -> Markup {
     let escalation = &stuck.escalation;
     html! {
         li.card.row.stuck {
@@ -48,7 +47,7 @@ pub(super) fn card(stuck: &Stuck, visitor: &Visitor, now: Timestamp) -> Markup {
 }
 
 /// Everything there is to know before deciding.
-pub(super) fn context(stuck: &Stuck, now: Timestamp) -> Markup {
+pub(super) fn context(stuck: &Stuck, now: Now) -> Markup {
     let escalation = &stuck.escalation;
     let input = stuck.execution.as_ref().and_then(|one| one.input.as_ref());
     html! {
@@ -101,7 +100,7 @@ fn deciders(escalation: &Escalation) -> Markup {
     }
 }
 
-fn attempts(history: &[StepAttempt], now: Timestamp) -> Markup {
+fn attempts(history: &[StepAttempt], now: Now) -> Markup {
     let skipped = history.len().saturating_sub(MOST_ATTEMPTS);
     html! {
         ol.past {

@@ -1,6 +1,5 @@
 //! A payload, a label, a decision: what cards and questions show alike.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::approval::State;
 use stateway_proto::v1::resolution::Action;
@@ -8,7 +7,7 @@ use stateway_proto::v1::{Decision, Escalation, Payload};
 
 use crate::executions::path_of;
 use crate::text::{cut, lines, said, said_within, set_out};
-use crate::time::{ago, moment};
+use crate::time::{Now, ago, moment};
 
 /// The longest payload that is shown, in characters.
 const LONGEST: usize = 20_000;
@@ -53,14 +52,14 @@ pub(super) fn labels(labels: &std::collections::HashMap<String, String>) -> Mark
 }
 
 /// Who decided what, when and why.
-pub(super) fn decision(state: State, decision: Option<&Decision>, now: Timestamp) -> Markup {
+pub(super) fn decision(state: State, decision: Option<&Decision>, now: Now) -> Markup {
     html! {
         span.verdict.(class(state)) { (word(state)) }
         @if let Some(made) = decision { (by(made, now)) }
     }
 }
 
-fn by(made: &Decision, now: Timestamp) -> Markup {
+fn by(made: &Decision, now: Now) -> Markup {
     html! {
         " by " b { (said_within(&made.decided_by, 60)) }
         @if let Some(time) = moment(made.decide_time.as_ref()) { " " (ago(time, now)) }
@@ -69,7 +68,7 @@ fn by(made: &Decision, now: Timestamp) -> Markup {
 }
 
 /// How an escalation ended: who resolved it how, when and why.
-pub(super) fn resolution(escalation: &Escalation, now: Timestamp) -> Markup {
+pub(super) fn resolution(escalation: &Escalation, now: Now) -> Markup {
     let Some(resolution) = &escalation.resolution else {
         return html! { span.verdict.other { "withdrawn" } };
     };

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::response::Response;
 use futures::FutureExt;
-use futures::stream;
-use jiff::Timestamp;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use stateway_proto::v1::watch_approvals_response::Kind;
 use stateway_proto::v1::{WatchApprovalsRequest, WatchApprovalsResponse};
 use tonic::Streaming;
@@ -18,7 +18,8 @@ use super::desk::{Asked, Desk, Reading};
 use super::show::parts;
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, pause, seen, send};
+use crate::live::{Part, pause, seen, share};
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// How often escalations are read, and approvals where they cannot be watched.
@@ -29,7 +30,17 @@ const FASTEST: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let desk = Desk::new(&site, &visitor, Asked::of(&fields));
+    let asked = Asked::of(&fields);
+    let key = asked.link("inbox", &asked.requests, &asked.stuck);
+    let key = format!("{key}|{}", visitor.reader_with_roles());
+    share(&site, &visitor, key, || {
+        reader(&site, visitor.clone(), &fields)
+    })
+}
+
+/// What the inbox shows, whenever something changes.
+fn reader(site: &Site, visitor: Visitor, fields: &Fields) -> BoxStream<'static, Vec<Part>> {
+    let desk = Desk::new(site, &visitor, Asked::of(fields));
     let follower = Follower {
         site: site.clone(),
         visitor,
@@ -41,7 +52,7 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: F
         let parts = follower.next().await;
         Some((parts, follower))
     });
-    send(&site, looks)
+    looks.boxed()
 }
 
 struct Follower {
@@ -60,7 +71,7 @@ impl Follower {
         let reading = self.wait().await;
         let begun = Instant::now();
         let look = self.desk.look(reading).await;
-        let look = look.map(|papers| parts(&papers, &self.desk, Timestamp::now()));
+        let look = look.map(|papers| parts(&papers, &self.desk, Now::stream()));
         self.rest = pause(begun.elapsed(), FASTEST);
         seen(look)
     }

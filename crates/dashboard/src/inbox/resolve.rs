@@ -2,7 +2,6 @@
 
 use axum::extract::State as Extract;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::escalation::State;
 use stateway_proto::v1::resolution::Action;
@@ -20,6 +19,7 @@ use crate::layout::Section;
 use crate::page::dialog;
 use crate::problem::Problem;
 use crate::text::{said, said_within};
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 pub(super) async fn ask(
@@ -153,7 +153,7 @@ fn answered(escalation: &Escalation, back: &str) -> Markup {
     html! {
         p {
             "This escalation is not pending any more: "
-            (given::resolution(escalation, Timestamp::now()))
+            (given::resolution(escalation, Now::page()))
         }
         div.buttons { a.button href=(back) data-close { "Back" } }
     }

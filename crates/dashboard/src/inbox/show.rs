@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::desk::{Asked, Desk, Papers, Reading, Settled};
@@ -15,6 +14,7 @@ use crate::live::Part;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::text::said_within;
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
@@ -26,12 +26,12 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
         section: Section::Inbox,
         title: "Inbox",
         live: papers.is_ok().then_some(live.as_str()),
-        content: content(&papers, &desk, Timestamp::now()),
+        content: content(&papers, &desk, Now::page()),
     };
     page.show(&visitor)
 }
 
-fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Timestamp) -> Markup {
+fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Now) -> Markup {
     html! {
         div.title { h1 { "Inbox" } p.muted { "What waits for a person." } }
         (views(desk.asked.mine))
@@ -52,7 +52,7 @@ fn views(mine: bool) -> Markup {
 }
 
 /// The parts of the page that change.
-pub(super) fn parts(papers: &Papers, desk: &Desk, now: Timestamp) -> Vec<Part> {
+pub(super) fn parts(papers: &Papers, desk: &Desk, now: Now) -> Vec<Part> {
     vec![
         Part::new(
             "unreachable",
@@ -122,7 +122,7 @@ fn stuck(papers: &Papers, asked: &Asked) -> Markup {
     }
 }
 
-fn decided(papers: &Papers, now: Timestamp) -> Markup {
+fn decided(papers: &Papers, now: Now) -> Markup {
     html! {
         section #decided aria-labelledby="decided-title" {
             h2 #decided-title { "Decided lately" }

@@ -1,12 +1,11 @@
 //! How a provider is, in words.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::ProviderHealth;
 use stateway_proto::v1::provider_health::{Breaker, Status};
 
 use crate::text::{said, said_within};
-use crate::time::{ago, moment};
+use crate::time::{Now, ago, moment};
 
 /// A light with its word.
 pub(super) fn light(health: &ProviderHealth) -> Markup {
@@ -19,7 +18,7 @@ pub(super) fn light(health: &ProviderHealth) -> Markup {
 }
 
 /// Everything that is known of it. When it was checked changes all the time, so lists leave it out.
-pub(super) fn facts(health: &ProviderHealth, now: Option<Timestamp>) -> Markup {
+pub(super) fn facts(health: &ProviderHealth, now: Option<Now>) -> Markup {
     let breaker = match health.breaker() {
         Breaker::Open => "open: calls are refused immediately until the provider answers again",
         Breaker::HalfOpen => "half open: one call is let through to see",

@@ -11,7 +11,7 @@ use stateway_proto::v1::provider_health::Status;
 use super::{all, capability, health, id_of};
 use crate::Site;
 use crate::layout::Section;
-use crate::live::{Part, every};
+use crate::live::{Part, every, share};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::text::said_within;
@@ -37,8 +37,10 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<R
 }
 
 pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Response {
+    let key = format!("providers|{}", visitor.reader());
+    let from = visitor.clone();
     let look = (site.clone(), visitor);
-    every(&site, PACE, move || {
+    let look = move || {
         let (site, visitor) = look.clone();
         async move {
             let providers = all(&site, &visitor).await?;
@@ -47,7 +49,8 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor) -> Respon
                 Part::new("cards", cards(&providers)),
             ])
         }
-    })
+    };
+    share(&site, &from, key, || every(PACE, look))
 }
 
 /// Those that do not answer, by name; read out when it changes.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{GetProviderRequest, Provider};
 
@@ -12,10 +11,11 @@ use super::{capability, health, id_of, table};
 use crate::Site;
 use crate::fields::link;
 use crate::layout::Section;
-use crate::live::{Part, every};
+use crate::live::{Part, every, share};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::text::said_within;
+use crate::time::Now;
 use crate::visitor::Visitor;
 
 /// How often its health is looked at.
@@ -33,7 +33,7 @@ pub(super) async fn show(
         section: Section::Providers,
         title: id,
         live: Some(&live),
-        content: content(&provider, Timestamp::now()),
+        content: content(&provider, Now::page()),
     };
     Ok(page.show(&visitor))
 }
@@ -43,15 +43,18 @@ pub(super) async fn follow(
     visitor: Visitor,
     Path(id): Path<String>,
 ) -> Response {
+    let key = format!("provider|{}|{id}", visitor.reader());
+    let from = visitor.clone();
     let look = (site.clone(), visitor, id);
-    every(&site, PACE, move || {
+    let look = move || {
         let (site, visitor, id) = look.clone();
         async move {
             let found = get(&site, &visitor, &id).await;
-            let part = |provider| Part::new("health", state(&provider, Timestamp::now()));
+            let part = |provider| Part::new("health", state(&provider, Now::stream()));
             Ok(vec![part(found?)])
         }
-    })
+    };
+    share(&site, &from, key, || every(PACE, look))
 }
 
 async fn get(site: &Site, visitor: &Visitor, id: &str) -> Result<Provider, Problem> {
@@ -65,7 +68,7 @@ async fn get(site: &Site, visitor: &Visitor, id: &str) -> Result<Provider, Probl
         .into_inner())
 }
 
-fn content(provider: &Provider, now: Timestamp) -> Markup {
+fn content(provider: &Provider, now: Now) -> Markup {
     let id = id_of(&provider.name);
     let filter = format!("name = \"providers/{id}/*\"");
     html! {
@@ -87,7 +90,7 @@ fn content(provider: &Provider, now: Timestamp) -> Markup {
     }
 }
 
-fn state(provider: &Provider, now: Timestamp) -> Markup {
+fn state(provider: &Provider, now: Now) -> Markup {
     let health = provider.health.clone().unwrap_or_default();
     html! {
         section #health aria-labelledby="health-title" {

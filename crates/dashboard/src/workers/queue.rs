@@ -1,20 +1,19 @@
 //! What waits for a worker or for its turn, of one provider.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{Queue, QueuedTasks};
 
 use crate::definitions::disabled;
 use crate::providers::id_of;
 use crate::text::said_within;
-use crate::time::{lasting, moment, until};
+use crate::time::{Now, lasting, moment, until};
 
 /// Lines of what waits that are shown, of tasks and of executions.
 const MOST: usize = 100;
 /// Schedules that are shown.
 const MOST_SCHEDULED: usize = 20;
 
-pub(super) fn render(queue: &Queue, now: Timestamp) -> Markup {
+pub(super) fn render(queue: &Queue, now: Now) -> Markup {
     let id = id_of(queue.name.trim_end_matches("/queue"));
     let title = format!("queue-{id}");
     html! {
@@ -66,7 +65,7 @@ fn more(all: usize, shown: usize) -> Markup {
     html! { @if all > shown { p.hint { "and " (all - shown) " more" } } }
 }
 
-fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
+fn tasks(lines: &[QueuedTasks], now: Now) -> Markup {
     html! {
         div.scroll {
             table.list {
@@ -87,7 +86,7 @@ fn tasks(lines: &[QueuedTasks], now: Timestamp) -> Markup {
     }
 }
 
-fn task(line: &QueuedTasks, now: Timestamp) -> Markup {
+fn task(line: &QueuedTasks, now: Now) -> Markup {
     let nobody = line.worker_count == 0 && !line.by_engine;
     html! {
         tr.row {
@@ -123,7 +122,7 @@ mod tests {
             tasks: vec![QueuedTasks::default(); MOST + 7],
             ..Queue::default()
         };
-        let html = render(&queue, Timestamp::now()).into_string();
+        let html = render(&queue, Now::page()).into_string();
         assert_eq!(html.matches("<tr class=\"row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
     }
@@ -135,7 +134,7 @@ mod tests {
                 by_engine,
                 ..QueuedTasks::default()
             };
-            task(&line, Timestamp::now()).into_string()
+            task(&line, Now::page()).into_string()
         };
         assert!(waits(true).contains("none is needed"));
         assert!(waits(false).contains("none is connected"));

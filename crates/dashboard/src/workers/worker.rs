@@ -1,12 +1,12 @@
 //! The workers that are connected, or that may still come back to their tasks.
 
-use jiff::Timestamp;
 use maud::{Markup, html};
 use stateway_proto::v1::{HeldTask, Worker};
 
-use crate::executions::{path_of, shown};
+use super::detail::path_of;
+use crate::executions::{path_of as execution_path, shown};
 use crate::text::said_within;
-use crate::time::{ago, lasting, moment, until};
+use crate::time::{Now, ago, lasting, moment, until};
 
 /// Workers that are shown.
 const MOST: usize = 100;
@@ -14,7 +14,7 @@ const MOST: usize = 100;
 const MOST_TASKS: usize = 10;
 
 /// The workers; `truncated` means that there are more than these.
-pub(super) fn list(workers: &[Worker], truncated: bool, now: Timestamp) -> Markup {
+pub(super) fn list(workers: &[Worker], truncated: bool, now: Now) -> Markup {
     html! {
         section aria-labelledby="workers-title" {
             h2 #workers-title { "Workers " span.count { (workers.len()) @if truncated { "+" } } }
@@ -37,32 +37,37 @@ pub(super) fn list(workers: &[Worker], truncated: bool, now: Timestamp) -> Marku
     }
 }
 
-fn card(worker: &Worker, now: Timestamp) -> Markup {
+fn card(worker: &Worker, now: Now) -> Markup {
     html! {
         li.card.row {
             div.card-head {
-                h3 { (said_within(&worker.worker_id, 60)) }
+                h3 { a.go href=(path_of(&worker.name)) { (said_within(&worker.worker_id, 60)) } }
                 (presence(worker))
             }
-            (load(worker))
-            dl.known {
-                dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that anyone may take")) }
-                @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
-                dt { "Tenant" }
-                dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }
-                dt { "Provider" } dd { (said_within(provider_of(&worker.name), 60)) }
-                @if let Some(time) = moment(worker.connect_time.as_ref()) {
-                    dt { "Connected" } dd { (lasting(time, now)) }
-                }
-                @if let Some(time) = moment(worker.heartbeat_time.as_ref()) {
-                    dt { "Last heard of" } dd { (ago(time, now)) }
-                }
-                @if let Some(time) = moment(worker.lease_expire_time.as_ref()).filter(|_| worker.task_count > 0) {
-                    dt { "Lease" } dd { "its tasks go to others " (until(time, now)) ", unless it is heard of" }
-                }
-                @if !worker.tasks.is_empty() {
-                    dt { "In hand" } dd { (tasks(worker)) }
-                }
+            (facts(worker, now))
+            @if !worker.tasks.is_empty() { dl.known { dt { "Tasks" } dd { (tasks(worker)) } } }
+        }
+    }
+}
+
+/// What a worker can do, and how it is.
+pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
+    html! {
+        (load(worker))
+        dl.known {
+            dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that anyone may take")) }
+            @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
+            dt { "Tenant" }
+            dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }
+            dt { "Provider" } dd { (said_within(provider_of(&worker.name), 60)) }
+            @if let Some(time) = moment(worker.connect_time.as_ref()) {
+                dt { "Connected" } dd { (lasting(time, now)) }
+            }
+            @if let Some(time) = moment(worker.heartbeat_time.as_ref()) {
+                dt { "Last message" } dd { (ago(time, now)) }
+            }
+            @if let Some(time) = moment(worker.lease_expire_time.as_ref()).filter(|_| worker.task_count > 0) {
+                dt { "Lease" } dd { "without a message, its tasks go to other workers " (until(time, now)) }
             }
         }
     }
@@ -74,7 +79,7 @@ fn provider_of(name: &str) -> &str {
     name.split('/').next().unwrap_or(name)
 }
 
-fn presence(worker: &Worker) -> Markup {
+pub(super) fn presence(worker: &Worker) -> Markup {
     html! {
         @if worker.connected { span.light.up { span aria-hidden="true" { "●" } " connected" } }
         @else { span.light.down { span aria-hidden="true" { "✕" } " lost, may reconnect" } }
@@ -108,13 +113,13 @@ fn tasks(worker: &Worker) -> Markup {
     }
 }
 
-fn task_line(task: &HeldTask) -> Markup {
+pub(super) fn task_line(task: &HeldTask) -> Markup {
     let (_, id) = shown(&task.execution);
     html! {
         li {
-            @if task.compensation { "undoing " }
+            @if task.compensation { "compensating " }
             (said_within(&task.step, 60)) " of "
-            a href=(path_of(&task.execution)) { (said_within(&id, 60)) }
+            a href=(execution_path(&task.execution)) { (said_within(&id, 60)) }
             ", attempt " (task.attempt)
         }
     }
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn of_many_workers_the_rest_is_counted() {
         let workers = vec![Worker::default(); MOST + 7];
-        let html = list(&workers, false, Timestamp::now()).into_string();
+        let html = list(&workers, false, Now::page()).into_string();
         assert_eq!(html.matches("<li class=\"card row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
     }

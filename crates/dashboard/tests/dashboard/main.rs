@@ -6,6 +6,7 @@
 mod actions;
 mod assets;
 mod csrf;
+mod daily;
 mod headers;
 mod hostile;
 mod list;
@@ -13,3 +14,4 @@ mod live;
 mod many;
 mod one;
 mod support;
+mod tabs;

@@ -47,6 +47,10 @@ pub(crate) fn execution(from: Execution) -> v1::Execution {
             .unwrap_or_default(),
         forks: from.forks.iter().map(ToString::to_string).collect(),
         not_rolled_back: from.not_rolled_back,
+        parent_execution: from
+            .parent_execution
+            .map(|name| name.to_string())
+            .unwrap_or_default(),
     }
 }
 

@@ -121,8 +121,9 @@ impl Front {
         link: &Arc<Link>,
     ) -> Response<DescribedBody> {
         request.extensions_mut().insert(link.peer);
+        let is_secure = link.is_encrypted() || is_forwarded_over_tls(request.headers());
         let mut response = self.served(request, link).await;
-        if link.is_encrypted() {
+        if is_secure {
             secure_cookies(response.headers_mut());
         }
         response
@@ -471,6 +472,12 @@ fn name_host(request: &mut Request<Body>) {
     if let (Some(host), false) = (host, request.headers().contains_key(HOST)) {
         request.headers_mut().insert(HOST, host);
     }
+}
+
+/// Whether a proxy says that the browser reached it over TLS. A cookie is only ever made stricter by it.
+fn is_forwarded_over_tls(headers: &HeaderMap) -> bool {
+    let scheme = headers.get("x-forwarded-proto");
+    scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))
 }
 
 /// A cookie that was set over TLS is never sent without it.

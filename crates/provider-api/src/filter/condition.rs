@@ -20,6 +20,11 @@ pub trait Condition: Sized {
     /// # Errors
     /// The field does not take this operator or this value.
     fn new(field: &str, operator: &'static str, value: &Operand) -> Result<Self, Mismatch>;
+
+    /// The condition behind a word or a quoted text that stands alone; none if it has no meaning.
+    fn word(_: &Operand) -> Option<Self> {
+        None
+    }
 }
 
 /// Why a field does not take an operator or a value.

@@ -227,6 +227,7 @@ impl TextField {
     fn of(self, execution: &Execution) -> Cow<'_, str> {
         match self {
             Self::Name => execution.name.to_string().into(),
+            Self::Id => execution.name.id.as_str().into(),
             Self::NativeState => (&*execution.native_state).into(),
         }
     }
@@ -306,6 +307,7 @@ mod tests {
             forked_from: None,
             forks: Vec::new(),
             not_rolled_back: Vec::new(),
+            parent_execution: None,
         }
     }
 
@@ -325,6 +327,11 @@ mod tests {
             "name = \"providers/shop/executions/17\"",
             "name = providers/shop/executions/*",
             "name != providers/other/*",
+            "id = 17",
+            "id = 1*",
+            "17",
+            "1",
+            "\"17\" sub_state = BACKING_OFF",
             "definition = \"definitions/order\"",
             "definition = order",
             "definition != orde",

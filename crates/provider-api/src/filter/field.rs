@@ -5,7 +5,7 @@ use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 
 use super::condition::{Condition, Mismatch};
 use super::{
-    Comparison, DefinitionPattern, Equality, Field, NumberField, Operand, Term, TextField,
+    Comparison, DefinitionPattern, Equality, Field, NumberField, Operand, Pattern, Term, TextField,
     TimeField,
 };
 
@@ -13,6 +13,7 @@ use super::{
 pub const FIELDS: &[&str] = &[
     "sub_state",
     "name",
+    "id",
     "definition",
     "reason",
     "native_state",
@@ -40,6 +41,12 @@ impl Condition for Term {
         }
         term(field, typed, operator, value)
     }
+
+    /// A word alone: executions whose id begins with it.
+    fn word(word: &Operand) -> Option<Self> {
+        let pattern = Pattern::new(&format!("{}*", word.escaped()));
+        Some(Self::Text(TextField::Id, Equality::Is, pattern))
+    }
 }
 
 /// The field behind a known name.
@@ -51,6 +58,7 @@ fn typed(name: &str) -> Field {
         "waits" | "waits.kind" => Field::Waits,
         "definition" => Field::Definition,
         "name" => Field::Text(TextField::Name),
+        "id" => Field::Text(TextField::Id),
         "native_state" => Field::Text(TextField::NativeState),
         "retry.attempt" => Field::Number(NumberField::Attempt),
         "retry.retry_count" => Field::Number(NumberField::RetryCount),

@@ -75,6 +75,10 @@ impl<C: Condition> Parser<'_, C> {
 
     fn condition(&mut self) -> Result<Filter<C>, FilterError> {
         let at = self.place();
+        if let Some(alone) = self.alone() {
+            self.next += 1;
+            return Ok(Filter::Term(alone));
+        }
         let name = match self.peek() {
             Some(TokenKind::Word(name)) => name.clone(),
             _ => return Err(self.error_here("a field is expected", &known_fields::<C>())),
@@ -115,10 +119,24 @@ impl<C: Condition> Parser<'_, C> {
             })
     }
 
+    /// The condition behind a word or a quoted text without an operator. A field, and a keyword in lower
+    /// case, is a mistake instead.
+    fn alone(&self) -> Option<C> {
+        let following = self.tokens.get(self.next + 1).map(|token| &token.kind);
+        if matches!(following, Some(TokenKind::Operator(_))) {
+            return None;
+        }
+        let word = match self.peek()? {
+            TokenKind::Quoted(text) if !text.is_empty() => text,
+            TokenKind::Word(word) if !is_known::<C>(word) && !is_keyword(word) => word,
+            _ => return None,
+        };
+        C::word(&Operand::new(word.clone()))
+    }
+
     fn unknown_field(&self, at: usize, name: &str) -> FilterError {
-        let upper = name.to_ascii_uppercase();
-        let hint = if ["AND", "OR", "NOT"].contains(&&*upper) {
-            format!("Write `{upper}` in upper case.")
+        let hint = if is_keyword(name) {
+            format!("Write `{}` in upper case.", name.to_ascii_uppercase())
         } else {
             meant::<C>(name)
         };
@@ -150,6 +168,12 @@ impl<C: Condition> Parser<'_, C> {
     fn error_here(&self, message: &str, hint: &str) -> FilterError {
         error(self.text, self.place(), message, hint)
     }
+}
+
+/// Whether a word joins or negates conditions, in any case of its letters.
+fn is_keyword(word: &str) -> bool {
+    let upper = word.to_ascii_uppercase();
+    ["AND", "OR", "NOT"].contains(&&*upper)
 }
 
 fn flatten<C>(mut parts: Vec<Filter<C>>, join: fn(Vec<Filter<C>>) -> Filter<C>) -> Filter<C> {
@@ -214,6 +238,24 @@ mod tests {
     #[test]
     fn an_empty_filter_admits_everything() {
         assert_eq!(Filter::parse("  ").unwrap(), Filter::everything());
+    }
+
+    #[test]
+    fn a_word_alone_is_the_beginning_of_an_id() {
+        let id = |pattern: &str| {
+            let pattern = super::super::Pattern::new(pattern);
+            Filter::Term(Term::Text(
+                super::super::TextField::Id,
+                Equality::Is,
+                pattern,
+            ))
+        };
+        assert_eq!(Filter::parse("order-17").unwrap(), id("order-17*"));
+        assert_eq!(Filter::parse("'order 17'").unwrap(), id("order 17*"));
+        let both = Filter::parse("order-17 retry.attempt > 1").unwrap();
+        assert_eq!(both, Filter::And(vec![id("order-17*"), attempt(1)]));
+        assert_eq!(refused("sub_state").1, "an operator is expected");
+        assert_eq!(refused("order-17 or b").1, "`or` is not a field");
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl Executions {
                 .iter()
                 .map(|id| id.resource_name())
                 .collect(),
+            examined_count: i32::try_from(page.examined).unwrap_or(i32::MAX),
         })
     }
 
