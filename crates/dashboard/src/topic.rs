@@ -174,7 +174,8 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_ends_ends_its_tabs() {
         let topics = Topics::new(CancellationToken::new());
-        let (sender, read) = reader(&Arc::default());
+        let started = Arc::default();
+        let (sender, read) = reader(&started);
         let mut tab = Box::pin(topics.follow("a".into(), read));
         sender.send(1).unwrap();
         drop(sender);
