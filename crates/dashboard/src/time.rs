@@ -69,7 +69,9 @@ pub(crate) fn until(time: Timestamp, now: Now) -> Markup {
 
 /// `for 3 min`: how long something has lasted and still does.
 pub(crate) fn lasting(since: Timestamp, now: Now) -> Markup {
-    let text = now.text(since, |now| format!("for {}", span(seconds_between(since, now))));
+    let text = now.text(since, |now| {
+        format!("for {}", span(seconds_between(since, now)))
+    });
     html! {
         time datetime=(stamp(since)) title=(exact(since)) data-for=(since.as_millisecond()) { (text) }
     }
