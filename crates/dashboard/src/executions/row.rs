@@ -8,9 +8,11 @@ use super::phrase::happening;
 use crate::fields::link;
 use crate::live::Part;
 use crate::sub_state::{badge, finished, word};
-use crate::text::{said_within, visible};
+use crate::text::{cut, said_within, visible};
 use crate::time::{Now, ago, moment};
 
+/// Characters of a name in the description of its check box.
+const SHORT: usize = 30;
 /// The most labels of a row.
 const LABELS: usize = 4;
 
@@ -50,11 +52,13 @@ fn render(execution: &Execution, now: Now) -> Markup {
         false => execution.update_time.as_ref(),
     };
     let created = moment(execution.create_time.as_ref());
+    let whole = visible(&name);
+    let short = cut(&whole, SHORT).unwrap_or(&whole);
     html! {
         tr.row.(word(sub_state)) id=(id(&execution.name)) {
             td.select {
                 input type="checkbox" name="row" form="selection" value=(address(&execution.name))
-                    aria-label={ "Select " (visible(&name)) };
+                    aria-label={ "Select " (short) };
             }
             td.state {
                 (badge(sub_state))
