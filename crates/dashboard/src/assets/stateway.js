@@ -257,10 +257,13 @@
   });
   document.addEventListener("submit", (event) => {
     if (event.target.method === "dialog") return;
-    for (const button of event.target.querySelectorAll("button")) setTimeout(() => (button.disabled = true));
+    for (const button of event.target.querySelectorAll("button:enabled")) {
+      button.dataset.sent = "";
+      setTimeout(() => (button.disabled = true));
+    }
   });
   addEventListener("pageshow", () => {
-    for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
+    for (const button of document.querySelectorAll("button[data-sent]")) button.disabled = false;
   });
 
   // Keys.

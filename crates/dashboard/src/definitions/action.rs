@@ -86,6 +86,7 @@ impl Action {
     const fn permission(self) -> &'static str {
         match self {
             Self::DisableTrigger | Self::EnableTrigger => "steer",
+            Self::RunNow => "start",
             Self::Delete => "define",
         }
     }
