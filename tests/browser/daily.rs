@@ -85,7 +85,7 @@ pub(crate) async fn times_are_shown_as_chosen_and_keys_can_be_turned_off(browser
     let rig = rig(&[GATE]).await;
     rig.begin("gate", "one", "ada", json!({})).await;
     browser.go(&page(&rig, "/executions"));
-    let first = "return document.querySelector('tr.row time').textContent";
+    let first = "return document.querySelector('tr.row td.time time').textContent";
     let text = || {
         browser
             .script(first, &[])

@@ -146,7 +146,7 @@ pub(crate) async fn hostile_content_is_shown_on_every_page_and_does_not_run(brow
         ("/providers".to_owned(), "answers"),
         ("/providers/p".to_owned(), "Capabilities"),
         ("/workers".to_owned(), "onerror=window.evil=1"),
-        (format!("/executions?filter={id}"), "Filter"),
+        (format!("/executions?filter={id}"), "Search"),
         (format!("/definitions/{id}"), "Not"),
     ];
     for (path, text) in pages {

@@ -59,6 +59,9 @@ impl Chart<'_> {
         let spans = &lane.spans[skipped..];
         let now = self.now.timestamp();
         let told = told(lane, now);
+        // What is inside an image cannot be reached; links can.
+        let has_links = (self.href)(&lane.step, 0).is_some();
+        let role = if has_links { "group" } else { "img" };
         html! {
             div.lane {
                 span.name {
@@ -67,7 +70,7 @@ impl Chart<'_> {
                         None => { (said_within(&lane.step, 40)) }
                     }
                 }
-                svg.bars height="22" role="img" aria-label=(told) {
+                svg.bars height="22" role=(role) aria-label=(told) {
                     @if self.axis.open { line.now x1=(self.at(now)) x2=(self.at(now)) y1="0" y2="22" {} }
                     @for pair in spans.windows(2) { (self.gap(&pair[0], pair[1].from)) }
                     @for span in spans { (self.bar(&lane.step, span)) }
