@@ -84,7 +84,7 @@ fn empty() -> Markup {
         section.empty {
             h2 { "No schedule" }
             p { "A definition with a schedule starts executions by itself:" }
-            pre { code { "trigger:\n  schedule: \"0 3 * * *\"" } }
+            pre tabindex="0" { code { "trigger:\n  schedule: \"0 3 * * *\"" } }
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn error_text(error: &ExecutionError) -> Markup {
         &error.detail
     };
     let shown = cut(whole, LONGEST_BLOCK);
-    html! { pre.message { (lines(shown.unwrap_or(whole))) @if shown.is_some() { "…" } } }
+    html! { pre.message tabindex="0" { (lines(shown.unwrap_or(whole))) @if shown.is_some() { "…" } } }
 }
 
 /// A payload as text: JSON set out in lines, unless it is too large for that; other text as it is;

@@ -310,7 +310,7 @@ fn empty(asked: &Asked) -> Markup {
             @if asked.filter.is_empty() && asked.page.is_empty() {
                 h2 { "Nothing runs yet" }
                 p { "Start the first execution, and it shows up here:" }
-                pre { code { "stateway definitions apply order.yaml\nstateway start order-saga --input '{\"order\": 17}'" } }
+                pre tabindex="0" { code { "stateway definitions apply order.yaml\nstateway start order-saga --input '{\"order\": 17}'" } }
                 p { "To see example executions: " code { "stateway demo" } }
             } @else {
                 h2 { "Nothing like that" }

@@ -18,9 +18,9 @@ pub(super) fn payload(payload: &Payload) -> Markup {
     let text = text.unwrap_or_else(|| String::from_utf8_lossy(&payload.data));
     html! {
         @match cut(&text, LONGEST) {
-            None => pre { code { (lines(&text)) } },
+            None => pre tabindex="0" { code { (lines(&text)) } },
             Some(short) => {
-                pre { code { (lines(short)) } }
+                pre tabindex="0" { code { (lines(short)) } }
                 p.hint { "Cut: the whole is " (payload.data.len()) " bytes." }
             },
         }

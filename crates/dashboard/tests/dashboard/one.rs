@@ -55,7 +55,7 @@ async fn an_error_of_several_lines_is_one_line_in_tables_and_whole_in_a_block() 
     assert!(row.contains("KeyError: 'items'"), "{row}");
     assert!(!row.contains("Traceback"), "{row}");
     let page = browser.get("/executions/m/one").await;
-    let block = "<pre class=\"message\"><bdi>Traceback (most recent call last):\n  \
+    let block = "<pre class=\"message\" tabindex=\"0\"><bdi>Traceback (most recent call last):\n  \
                  File &quot;pay.py&quot;, line 3\nKeyError: 'items'\n</bdi></pre>";
     let overview = between(&page.body, "id=\"overview\"", "</section>");
     assert!(overview.contains(block), "{overview}");

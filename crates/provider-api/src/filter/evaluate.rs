@@ -426,7 +426,7 @@ mod tests {
             let field = field.replace("<key>", "env");
             let filter = Filter::parse(&format!("{field}:*")).unwrap();
             let never_set = ["update_time", "end_time"].contains(&&*field);
-            let always_set = ["sub_state", "name", "mapping_basis"].contains(&&*field);
+            let always_set = ["sub_state", "name", "id", "mapping_basis"].contains(&&*field);
             assert_eq!(filter.admits(&set), !never_set, "{field}");
             assert_eq!(filter.admits(&bare), always_set, "{field}");
         }
