@@ -11,9 +11,12 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// The newest value of each open topic, by its key. A topic has none before its reader reports the first.
+type Readers<T> = HashMap<String, Arc<watch::Sender<Option<Arc<T>>>>>;
+
 /// The readers of one kind of value.
 pub(crate) struct Topics<T> {
-    open: Arc<Mutex<HashMap<String, Arc<watch::Sender<Option<Arc<T>>>>>>>,
+    open: Arc<Mutex<Readers<T>>>,
     stop: CancellationToken,
 }
 

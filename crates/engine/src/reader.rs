@@ -58,11 +58,11 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// The execution by its log. One that is damaged must not hide the others.
-    fn view(&self, store: &dyn Reading, kept: ExecutionRow) -> Result<View> {
+    fn view(&self, store: &dyn Reading, kept: &ExecutionRow) -> Result<View> {
         self.count.fetch_add(1, Ordering::Relaxed);
         metrics::counter!("stateway_engine_list_replays_total").increment(1);
         match load(store, kept.clone(), &self.catalogue) {
-            Err(StoreError::Corrupt { what }) => Ok(View::unreadable(&kept, &what)),
+            Err(StoreError::Corrupt { what }) => Ok(View::unreadable(kept, &what)),
             Err(error) => Err(error.into()),
             Ok(loaded) => {
                 let origin = &loaded.kept.origin;
@@ -181,7 +181,7 @@ impl Reader {
                 if matches!(in_memory.find(&kept.origin.id), Place::Keeper) {
                     return Ok(Listed::WithKeeper(Arc::clone(&kept.origin.id)));
                 }
-                let view = replay.view(store, kept)?;
+                let view = replay.view(store, &kept)?;
                 Ok(Listed::Shown(Box::new(view)))
             });
             Ok(Page {
@@ -199,7 +199,7 @@ impl Reader {
             };
             match summary::read(&kept) {
                 Some(shown) => Ok(Some(shown.view)),
-                None => replay.view(store, kept).map(Some),
+                None => replay.view(store, &kept).map(Some),
             }
         })
     }

@@ -171,7 +171,7 @@ mod tests {
         for number in 0..MOST {
             views = views.save(&number.to_string(), "a").unwrap();
         }
-        assert!(views.clone().save("one more", "a").is_err());
+        assert!(views.save("one more", "a").is_err());
         assert!(Views::default().save("long", &"x".repeat(4_000)).is_err());
         assert!(Views::default().save("", "a").is_err());
     }

@@ -181,12 +181,12 @@ impl StoreSlot {
     }
 
     fn get(&self) -> &(dyn Store + 'static) {
-        let store: &Box<dyn Store> = self.here.get_or_init(|| {
+        let store = self.here.get_or_init(|| {
             let Done { store, ended } = self.writer.end();
             self.ended.replace(Some(ended));
             store
         });
-        &**store
+        store.as_ref()
     }
 }
 

@@ -160,7 +160,9 @@ async fn e2_a_lost_definition_is_refused_until_it_is_there_again() {
     let refused = recover(&lab, &id).await.unwrap_err();
     assert_eq!(refused.reason, "NOT_RECOVERABLE");
     assert!(
-        refused.hint.contains("Apply that revision of the definition again"),
+        refused
+            .hint
+            .contains("Apply that revision of the definition again"),
         "{refused:?}"
     );
 
