@@ -226,7 +226,7 @@ pub(crate) fn one_list(peers: &Peers) {
         assert!(top.contains(part), "{part} is missing in\n{top}");
     }
     let page = text_of(&gateway.page("/executions"));
-    for part in ["order-7", "backing-off", "next in ", "parcel-7"] {
+    for part in ["order-7", "backing-off", "next attempt in ", "parcel-7"] {
         assert!(page.contains(part), "{part} is missing in\n{page}");
     }
     let counted = gateway
