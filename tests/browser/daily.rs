@@ -69,6 +69,8 @@ pub(crate) async fn ids_are_found_and_several_executions_are_cancelled(browser: 
     let change = "document.querySelector('tr.row').classList.add('other')";
     browser.script(change, &[]);
     not_reloaded(browser);
+    let choose = "document.querySelector('#selection-do').value = 'cancel'";
+    browser.script(choose, &[]);
     browser.click("#selection button");
     browser.sees("2 of 2 executions");
     browser.fill("input[name=comment]", "not wanted");

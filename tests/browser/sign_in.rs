@@ -244,7 +244,22 @@ pub(crate) async fn a_person_signs_in_at_a_real_provider_and_out_again(browser: 
         "return fetch('/whoami').then((answer) => answer.json())",
         &[],
     );
-    let expected = json!({"subject": "ada", "roles": ["ops"], "tenant": "acme", "method": "oidc"});
+    let permissions = [
+        "read",
+        "read-payloads",
+        "start",
+        "signal",
+        "approve",
+        "steer",
+        "stop",
+        "define",
+        "work",
+        "operate",
+    ];
+    let expected = json!({
+        "subject": "ada", "roles": ["ops"], "tenant": "acme", "method": "oidc",
+        "permissions": permissions,
+    });
     assert_eq!(who, expected);
     // The pages of the provider lack a font and an icon; that is not the business of the dashboard.
     let mut complaints = browser.complaints();

@@ -1,8 +1,7 @@
 //! An execution as its row carries it, so that lists and reads do not replay its log.
 //!
 //! A summary is a cache. It begins with the hash of the newest row of the log. A store returns it only while
-//! the log ends with that row: a summary that was not written, or not in time, leads to a replay. It has what the
-//! columns of the row do not have. Payloads are part of it while they are small.
+//! the log ends with that row: a summary that was not written, or not in time, leads to a replay. Payloads are part of it while they are small.
 
 use std::sync::Arc;
 
@@ -10,7 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_driver::{PauseKind, View};
 use stateway_machine::{
-    Awaited, Cancellation, Data, PauseCause, Reopened, State, StepState, Times, seeking,
+    Awaited, Cancellation, Data, ExecutionState, PauseCause, Reopened, State, StepState, Times,
+    seeking,
 };
 use stateway_model::{
     ExecutionError, MappingBasis, Progress, Reason, Retry, Step, SubState, Usage, Wait,
@@ -108,6 +108,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
+    // The columns of the row have these too. A row that missed a write must not show other words than the log.
+    #[serde(rename = "st")]
+    state: ExecutionState,
+    #[serde(rename = "ss")]
+    sub_state: SubState,
+    #[serde(rename = "re", default, skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
     #[serde(rename = "n")]
     sequence: u64,
     #[serde(rename = "br", default, skip_serializing_if = "is_default")]
@@ -273,6 +280,9 @@ impl Body {
         let has_payloads = payloads.0.is_some();
         let (input, output) = payloads.0.unwrap_or_default();
         Self {
+            state: view.state,
+            sub_state: view.sub_state,
+            reason: view.reason,
             sequence: view.sequence,
             branch: view.branch,
             revision: view.revision,
@@ -312,9 +322,9 @@ impl Body {
             revision: self.revision,
             labels: Arc::clone(&origin.labels),
             parent: origin.parent.clone(),
-            state: status.state,
-            sub_state: status.sub_state,
-            reason: status.reason,
+            state: self.state,
+            sub_state: self.sub_state,
+            reason: self.reason,
             pause: self.pause,
             pause_cause: self.pause_cause,
             cancellation: self.cancellation,
@@ -419,6 +429,27 @@ mod tests {
             compared += 1;
         }
         assert!(compared > 50, "{compared} states");
+    }
+
+    #[test]
+    fn a_row_that_missed_a_write_shows_the_state_of_its_log() {
+        let state = states().pop().expect("a state");
+        let origin = Origin {
+            number: 1,
+            id: "e1".into(),
+            definition: "d".into(),
+            labels: Arc::default(),
+            parent: None,
+            depth: 0,
+            not_before: None,
+            forked_from: None,
+        };
+        let summary = write(&origin, &state, &[1; 16]).expect("a summary");
+        let mut row = row(&origin, &state, summary);
+        assert_ne!(row.status.state, ExecutionState::Created);
+        row.status.state = ExecutionState::Created;
+        let shown = read(&row).expect("a summary");
+        assert_eq!(shown.view.state, state.state());
     }
 
     #[test]

@@ -21,8 +21,11 @@ use crate::visit::Visitor;
 
 const SESSION: &str = "__Host-stateway-identity";
 const TRANSACTION: &str = "__Host-stateway-sign-in";
-const ADA: &str =
-    r#"200 {"method":"oidc","roles":["ops"],"subject":"ada@example.org","tenant":"acme"}"#;
+const ADA: &str = concat!(
+    r#"200 {"method":"oidc","permissions":["read","read-payloads","start","signal","approve","#,
+    r#""steer","stop","define","work","operate"],"roles":["ops"],"subject":"ada@example.org","#,
+    r#""tenant":"acme"}"#
+);
 const NOBODY: &str = "401 ";
 
 /// A port that the gateway will have: the provider sends people back to it.

@@ -53,7 +53,7 @@ pub(crate) async fn the_command_line_counts_down_to_the_next_attempt(rig: &Rig) 
     Ok(())
 }
 
-/// On a terminal the same is drawn again and again, and the time until the next attempt goes down.
+/// On a terminal the time until the next attempt goes down. Only what changes is drawn, so the screen is compared.
 fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
     let binary = gateway.binary.to_string_lossy();
     let line = format!(
@@ -65,14 +65,16 @@ fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
     script.args(["-qefc", &line, "/dev/null"]);
     let terminal = Running::draw(&mut script)?;
     let deadline = Instant::now() + PATIENCE;
+    let mut screen = vt100::Parser::new(40, 200, 0);
     let mut drawn = String::new();
     let mut left: Vec<u64> = Vec::new();
     while left.len() < 2 && Instant::now() < deadline {
         let Ok(line) = terminal.lines.recv_timeout(Duration::from_secs(1)) else {
             continue;
         };
-        drawn.push_str(&line);
-        left = countdowns(&drawn);
+        screen.process(line.as_bytes());
+        drawn = screen.screen().contents();
+        left.extend(countdowns(&drawn));
         left.dedup();
     }
     ensure(left.len() >= 2, "the time left is drawn twice", &drawn)?;
