@@ -1,6 +1,7 @@
 //! What an operator sees: the real binary, serving and watching.
 
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -65,7 +66,8 @@ fn on_a_terminal(gateway: &Gateway, name: &str) -> Result<String, Failed> {
     script.args(["-qefc", &line, "/dev/null"]);
     let terminal = Running::draw(&mut script)?;
     let deadline = Instant::now() + PATIENCE;
-    let mut screen = vt100::Parser::new(40, 200, 0);
+    let size = |length: u16| NonZero::new(length).expect("a screen has room");
+    let mut screen = vt100::Parser::new(size(40), size(200), 0);
     let mut drawn = String::new();
     let mut left: Vec<u64> = Vec::new();
     while left.len() < 2 && Instant::now() < deadline {
