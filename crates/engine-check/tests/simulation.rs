@@ -51,7 +51,7 @@ fn nothing_that_was_acknowledged_is_lost_or_done_twice() {
 fn schedules_that_once_failed_hold() {
     let template = Template::new().unwrap();
     for seed in [
-        107_063, 2_101_369, 10_005_564, 20_067_222, 20_080_574, 30_077_093, 30_859_173,
+        107_063, 2_101_369, 10_005_564, 20_067_222, 20_080_574, 30_077_093, 30_859_173, 50_004_640,
     ] {
         for one_by_one in [true, false] {
             let schedule = Schedule {

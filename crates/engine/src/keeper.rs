@@ -467,7 +467,7 @@ impl Keeper {
             due.saturating_duration_since(now.steady)
         });
         let alarm = self.executions.next_alarm();
-        let due = [alarm, self.next_load(), self.triggers.next()];
+        let due = [alarm, self.executions.next_wake, self.triggers.next()];
         let Some(due) = due.into_iter().flatten().min() else {
             return steady;
         };

@@ -35,10 +35,6 @@ pub(super) struct Executions {
     last_number: i64,
     /// When the first execution that is not in memory is due.
     pub(super) next_wake: Option<Timestamp>,
-    /// Where loading executions that are due soon continues.
-    pub(super) ahead_after: Option<Cursor>,
-    /// When the first execution is due that could not be loaded before it was.
-    pub(super) failed_ahead: Option<Timestamp>,
     /// Where loading due executions continues.
     pub(super) due_after: Option<Cursor>,
     /// Executions that could not be loaded.
@@ -69,6 +65,7 @@ impl Executions {
     }
 
     /// How many executions are in memory.
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.live.len()
     }

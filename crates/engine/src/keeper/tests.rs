@@ -550,24 +550,3 @@ fn a_request_of_the_turn_that_is_being_written_is_known() {
     assert_eq!(view(first).id, view(again).id);
     assert_eq!(stepped.total(), 1);
 }
-
-#[test]
-fn an_execution_that_is_due_soon_is_loaded_before_it_is_due() {
-    let mut stepped = Stepped::new();
-    stepped.apply("name: nap\nsteps: [{name: a, sleep: 1m}]");
-    for _ in 0..3 {
-        stepped.start("nap");
-    }
-    stepped.turn(Vec::new());
-    assert_eq!(stepped.keeper.executions.len(), 0, "they are far from due");
-    let idle = stepped.keeper.idle(stepped.now);
-    assert!(idle < Duration::from_secs(57), "{idle:?}");
-    stepped.pass(Duration::from_secs(57));
-    stepped.turn(Vec::new());
-    assert_eq!(stepped.keeper.executions.len(), 3);
-    assert!(stepped.keeper.idle(stepped.now) > Duration::from_secs(1));
-    stepped.pass(Duration::from_secs(3));
-    stepped.turn(Vec::new());
-    stepped.turn(Vec::new());
-    assert_eq!(stepped.keeper.executions.len(), 0, "they have ended");
-}

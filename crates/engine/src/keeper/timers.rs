@@ -19,12 +19,6 @@ const MOST_AT_ONCE: usize = 1_000;
 const JUMP: Duration = Duration::from_secs(5);
 /// How long timers wait that the core rejected.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How long before they are due executions are loaded, so that they need not be when many are due together. Nearer than
-/// the time for which executions stay in memory (`SOON` in `finish`).
-const AHEAD: SignedDuration = SignedDuration::from_secs(4);
-/// How many executions are in memory at most while more of them are loaded ahead, and how many a turn loads.
-const MOST_AHEAD: usize = 8_192;
-const AHEAD_AT_ONCE: usize = 256;
 /// The most executions that a turn loads to check when they are due.
 const MOST_LOADED: usize = 200;
 
@@ -131,82 +125,9 @@ impl Keeper {
             };
             self.fire(number);
         }
-        let waits = [self.executions.next_wake, self.executions.failed_ahead];
-        if waits.into_iter().flatten().any(|due| due <= self.now.wall) {
-            self.executions.failed_ahead = None;
-            self.look_up_due();
-        } else if self.loads_ahead(self.now.wall) {
-            self.load_ahead();
-        }
-    }
-
-    /// Whether executions that are not in memory are loaded before they are due.
-    fn loads_ahead(&self, now: Timestamp) -> bool {
         let wake = self.executions.next_wake;
-        wake.is_some_and(|wake| wake.duration_since(now) <= AHEAD)
-            && self.has_room_ahead()
-            && !self.pace.is_waking()
-    }
-
-    /// Whether executions may be loaded before they are due. They count as active, and half of what may be active is left to
-    /// others.
-    fn has_room_ahead(&self) -> bool {
-        self.executions.len() < MOST_AHEAD
-            && self.executions.active() < self.config.max_active / 2
-            && !self.is_memory_full()
-    }
-
-    /// When executions that are not in memory have to be loaded.
-    pub(super) fn next_load(&self) -> Option<Timestamp> {
-        let mut wake = self.executions.next_wake;
-        if self.has_room_ahead() {
-            wake = wake.map(|wake| wake.checked_sub(AHEAD).unwrap_or(wake));
-        }
-        [wake, self.executions.failed_ahead]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// Loads the executions that are due soon. Their timers are set at the end of the turn.
-    fn load_ahead(&mut self) {
-        let Some(wake) = self.executions.next_wake else {
-            return;
-        };
-        let by = self.now.wall.checked_add(AHEAD).unwrap_or(self.now.wall);
-        // Everything that is due before is in memory.
-        let before = wake.checked_sub(SignedDuration::from_millis(1));
-        let begin: Cursor = (Some(before.unwrap_or(wake)), i64::MAX);
-        let after = self.executions.ahead_after.take();
-        let after = after.filter(|(due, _)| *due == Some(wake)).unwrap_or(begin);
-        let found = match self.store.due(by, after, AHEAD_AT_ONCE) {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::error!("executions that are due soon cannot be read: {error}");
-                return;
-            }
-        };
-        let last = found.last();
-        let last = last.map(|last| (last.status.wake_at, last.origin.number));
-        let last = last.filter(|_| found.len() == AHEAD_AT_ONCE);
-        let mut next = last.and_then(|(due, _)| due);
-        if last.is_none() {
-            next = match self.store.next_wake(by) {
-                Ok(next) => next,
-                Err(error) => {
-                    tracing::error!("the next due execution cannot be read: {error}");
-                    return;
-                }
-            };
-        }
-        (self.executions.next_wake, self.executions.ahead_after) = (next, last);
-        for kept in found {
-            let (number, due) = (kept.origin.number, kept.status.wake_at);
-            if !self.executions.contains(number) && self.load_row(kept).is_err() {
-                // It is tried again when it is due.
-                let failed = [self.executions.failed_ahead, due];
-                self.executions.failed_ahead = failed.into_iter().flatten().min();
-            }
+        if wake.is_some_and(|wake| wake <= self.now.wall) {
+            self.look_up_due();
         }
     }
 
