@@ -308,7 +308,7 @@ impl Engine {
     }
 
     /// An execution, for someone who watches for its end ([`watch_end`](Self::watch_end)): nothing while it is in
-    /// memory, because its end is told then.
+    /// memory, because its end is reported then.
     ///
     /// # Errors
     /// There is none of this id.

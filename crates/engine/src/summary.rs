@@ -377,6 +377,19 @@ mod tests {
         }
     }
 
+    fn origin() -> Origin {
+        Origin {
+            number: 7,
+            id: "e7".into(),
+            definition: "d".into(),
+            labels: Arc::default(),
+            parent: None,
+            depth: 0,
+            not_before: None,
+            forked_from: None,
+        }
+    }
+
     /// Every state of every recorded history.
     fn states() -> Vec<State> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/histories");
@@ -402,16 +415,7 @@ mod tests {
 
     #[test]
     fn a_summary_shows_what_a_replay_shows() {
-        let origin = Origin {
-            number: 7,
-            id: "e7".into(),
-            definition: "d".into(),
-            labels: Arc::default(),
-            parent: None,
-            depth: 0,
-            not_before: None,
-            forked_from: None,
-        };
+        let origin = origin();
         let mut compared = 0;
         for state in states() {
             let Some(summary) = write(&origin, &state, &[1; 16]) else {
@@ -434,16 +438,7 @@ mod tests {
     #[test]
     fn a_row_that_missed_a_write_shows_the_state_of_its_log() {
         let state = states().pop().expect("a state");
-        let origin = Origin {
-            number: 1,
-            id: "e1".into(),
-            definition: "d".into(),
-            labels: Arc::default(),
-            parent: None,
-            depth: 0,
-            not_before: None,
-            forked_from: None,
-        };
+        let origin = origin();
         let summary = write(&origin, &state, &[1; 16]).expect("a summary");
         let mut row = row(&origin, &state, summary);
         assert_ne!(row.status.state, ExecutionState::Created);
@@ -455,16 +450,7 @@ mod tests {
     #[test]
     fn a_summary_of_another_build_is_not_used() {
         let state = states().pop().expect("a state");
-        let origin = Origin {
-            number: 1,
-            id: "e1".into(),
-            definition: "d".into(),
-            labels: Arc::default(),
-            parent: None,
-            depth: 0,
-            not_before: None,
-            forked_from: None,
-        };
+        let origin = origin();
         let summary = write(&origin, &state, &[1; 16]).expect("a summary");
         for other in [&summary[..10], &summary[..summary.len() - 1], &[]] {
             assert!(read(&row(&origin, &state, other.into())).is_none());

@@ -75,7 +75,7 @@ impl Connection {
     }
 }
 
-/// What is said about a watch that the gateway refuses for now.
+/// The message for a watch that the gateway refuses for now.
 fn refused(error: &Error) -> String {
     let pause = error.retry_after().unwrap_or_default().as_secs();
     let when = match pause {

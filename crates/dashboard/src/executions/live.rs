@@ -86,7 +86,7 @@ pub(crate) struct ListLook {
     counted: Option<CountExecutionsResponse>,
 }
 
-/// Looks at once, then again and again, slower when looking takes long.
+/// Reads immediately, then repeatedly; the pause grows when a read takes long.
 fn read_list(site: Site, visitor: Visitor, asked: Asked) -> BoxStream<'static, ListLook> {
     let tab = Arc::new((site, visitor, asked));
     let looks = stream::unfold(Duration::ZERO, move |rest| {
