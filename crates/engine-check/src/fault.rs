@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use stateway_engine::simulation::{StoreCall, StoreFate};
 
-use crate::chance::Chance;
 use crate::totals::Totals;
+use stateway_chance::Chance;
 
 /// A write in which the process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! `world` is the surroundings, `act` chooses what happens, `settle` is the end of a story, `soak` runs
 //! many stories.
 
-mod chance;
 mod check;
 mod client;
 mod clock;

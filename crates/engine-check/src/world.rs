@@ -9,7 +9,6 @@ use std::time::Duration;
 use stateway_engine::simulation::{Bug, Disk, Ids, Process};
 use stateway_engine::{ApplyDefinition, Config, Retention, WorkerMessage};
 
-use crate::chance::Chance;
 use crate::client::{Answer, Book, Pending, Reply, Wish};
 use crate::clock::Clock;
 use crate::definitions::{HOSTILE, KNOWN};
@@ -17,6 +16,7 @@ use crate::fault::{CrashAt, Faults};
 use crate::totals::Totals;
 use crate::trace::Trace;
 use crate::worker::{Sent, Worker};
+use stateway_chance::Chance;
 
 /// The limits of every schedule.
 const PAYLOAD_BYTES: usize = 1024;

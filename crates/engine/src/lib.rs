@@ -72,6 +72,6 @@ pub use request::{
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use stateway_driver::parse_payload;
 pub use stateway_driver::{MOST_PAGE_BYTES, detailed, summary};
-pub use store::{SCHEMA_VERSION, StoreError};
+pub use store::{SCHEMA_VERSION, StoreError, unpack};
 pub use view::{Parent, PauseKind, QueueCause, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

@@ -36,8 +36,8 @@ pub(crate) use memory::MemoryDisk;
 pub(crate) use reading::{
     DefinitionReading, EachRow, LogReading, Reading, RequestReading, RowReading,
 };
-pub use sqlite::SCHEMA_VERSION;
 pub(crate) use sqlite::SqliteFile;
+pub use sqlite::{SCHEMA_VERSION, unpack};
 pub(crate) use status::{ExecutionRow, OpenWork, Status};
 pub(crate) use turn::{
     ANY_BODY, Answered, Append, Branch, Created, DefinitionChange, Snapshot, Turn,

@@ -1,8 +1,7 @@
 //! The canonical sequence, kept as a golden file: every engine has to produce it.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-#[path = "../../machine/tests/kit/mod.rs"]
-mod kit;
+use crate::kit;
 
 use std::sync::Arc;
 

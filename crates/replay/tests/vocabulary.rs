@@ -1,8 +1,7 @@
 //! The words of five other systems: whole tables, histories in those words, and forbidden moves refused.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-#[path = "../../machine/tests/kit/mod.rs"]
-mod kit;
+use crate::kit;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The store in one SQLite file: one connection writes, others read beside it.
 
+mod compact;
 mod definitions;
 mod file;
 mod labels;
@@ -9,6 +10,7 @@ mod row;
 mod schema;
 mod write;
 
+pub use compact::unpack;
 pub use schema::SCHEMA_VERSION;
 
 use std::path::{Path, PathBuf};
@@ -25,8 +27,11 @@ use lock::FileLock;
 
 /// How long a reader waits for the writer where they meet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pages of the log that may gather before they are moved into the file.
-const CHECKPOINT_PAGES: u32 = 4_000;
+/// The size of a page of a new file. A turn changes few bytes of many pages, and each page that it changes is written
+/// whole.
+const PAGE_BYTES: u32 = 1_024;
+/// The size of the log at which its pages are moved into the file.
+const CHECKPOINT_BYTES: u32 = 16 * 1024 * 1024;
 /// The pages kept in memory, in KiB.
 const WRITER_CACHE_KIB: i32 = 8 * 1024;
 /// Statements kept ready.
@@ -126,11 +131,15 @@ fn open_writer(path: &Path, handle: &SharedHandle) -> Result<Sqlite, StoreError>
     // Nothing is changed in a file that is not ours to change.
     let version = schema::version(&connection, path)?;
     let set = |connection: &Connection| -> rusqlite::Result<()> {
+        // Without effect on a file that has pages already.
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         // In this mode every commit is synced before it returns.
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        let page_bytes: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let pages = CHECKPOINT_BYTES / page_bytes.max(1);
+        connection.pragma_update(None, "wal_autocheckpoint", pages)?;
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.pragma_update(None, "cell_size_check", true)
     };

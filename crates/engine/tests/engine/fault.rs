@@ -307,12 +307,24 @@ fn a_second_process_is_refused_until_the_first_is_gone() {
     Engine::open(&Config::new(folder.path().join("store.db"))).unwrap();
 }
 
-/// Changes the bytes where a text is in a file for the first time.
+/// The size of a page of a store.
+const PAGE: usize = 1_024;
+
+/// A text that fills many pages, also compressed: no four characters of it come again nearby.
+fn long_text() -> String {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let hashes = (0..700_u32).flat_map(|number| sha2::Sha256::digest(number.to_le_bytes()));
+    base64::engine::general_purpose::STANDARD_NO_PAD.encode(hashes.collect::<Vec<u8>>())
+}
+
+/// Changes the bytes in the middle of a long text in a file, away from where a page ends.
 fn damage(path: &Path, text: &str, change: impl Fn(&mut [u8], usize)) {
     let mut bytes = std::fs::read(path).unwrap();
-    let place = bytes
-        .windows(text.len())
-        .position(|window| window == text.as_bytes());
+    let parts = text.as_bytes().chunks(64).skip(text.len() / 128);
+    let place = parts
+        .into_iter()
+        .find_map(|part| bytes.windows(part.len()).position(|window| window == part));
     change(&mut bytes, place.expect("the text is in the file"));
     std::fs::write(path, bytes).unwrap();
 }
@@ -321,15 +333,10 @@ fn damage(path: &Path, text: &str, change: impl Fn(&mut [u8], usize)) {
 async fn one_is_damaged(change: impl Fn(&mut [u8], usize)) {
     let lab = Lab::new();
     let known = half_done(&lab).await;
-    let marker = format!("marker{}", "m".repeat(30_000));
+    let marker = long_text();
     let victim = lab.start("chain", json!(marker)).await;
     let path = lab.config.path.clone();
-    // In the middle of what fills several pages of its own.
-    let lab = lab.restart_after(|| {
-        damage(&path, &"m".repeat(4_000), |bytes, at| {
-            change(bytes, at + 2_000);
-        });
-    });
+    let lab = lab.restart_after(|| damage(&path, &marker, change));
     let error = lab.engine.get(victim.id.clone()).await.unwrap_err();
     assert_eq!(
         (error.kind, error.reason),
@@ -359,8 +366,8 @@ async fn a_flipped_bit_in_an_event_is_noticed_by_the_chain_of_hashes() {
 #[tokio::test]
 async fn a_lost_page_damages_only_the_execution_it_is_of() {
     one_is_damaged(|bytes, at| {
-        let page = at / 4_096 * 4_096;
-        bytes[page..page + 4_096].fill(0);
+        let page = at / PAGE * PAGE;
+        bytes[page..page + PAGE].fill(0);
     })
     .await;
 }
@@ -370,15 +377,15 @@ async fn a_webhook_passes_over_what_cannot_be_read() {
     use wiremock::{Mock, MockServer, ResponseTemplate, matchers::any};
     let lab = Lab::new();
     lab.apply(CHAIN).await;
-    let marker = "m".repeat(30_000);
+    let marker = long_text();
     let first = lab.start("chain", json!(1)).await;
     let victim = lab.start("chain", json!(marker)).await;
     let last = lab.start("chain", json!(3)).await;
     let path = lab.config.path.clone();
     let lab = lab.restart_after(|| {
-        damage(&path, &"m".repeat(4_000), |bytes, at| {
-            let page = (at + 2_000) / 4_096 * 4_096;
-            bytes[page..page + 4_096].fill(0);
+        damage(&path, &marker, |bytes, at| {
+            let page = at / PAGE * PAGE;
+            bytes[page..page + PAGE].fill(0);
         });
     });
     let server = MockServer::start().await;
@@ -416,9 +423,7 @@ async fn a_swapped_event_is_noticed() {
     let started = lab.start("chain", json!("amount-100")).await;
     let path = lab.config.path.clone();
     let lab = lab.restart_after(|| {
-        damage(&path, "amount-100", |bytes, at| {
-            bytes[at..at + 10].copy_from_slice(b"amount-999");
-        });
+        crate::lab::replace_in_log(&path, 0, ("amount-100", "amount-999"));
     });
     let error = lab.engine.get(started.id).await.unwrap_err();
     assert_eq!(error.reason, "STORE_DAMAGED");

@@ -318,3 +318,27 @@ impl Hand {
         })
     }
 }
+
+/// Replaces a text in the rows of a branch that have it.
+pub(crate) fn replace_in_log(path: &std::path::Path, branch: u32, (from, to): (&str, &str)) {
+    let file = rusqlite::Connection::open(path).unwrap();
+    let mut query = file
+        .prepare("SELECT position, lines FROM events WHERE branch = ?1")
+        .unwrap();
+    let rows = query.query_map([branch], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
+    });
+    let rows: Vec<_> = rows.unwrap().map(Result::unwrap).collect();
+    let mut changed = 0;
+    for (position, stored) in rows {
+        let text = String::from_utf8(stateway_engine::unpack(&stored).into_owned()).unwrap();
+        if text.contains(from) {
+            let lines = text.replace(from, to).into_bytes();
+            let update = "UPDATE events SET lines = ?2 WHERE position = ?1";
+            changed += file
+                .execute(update, rusqlite::params![position, lines])
+                .unwrap();
+        }
+    }
+    assert!(changed > 0, "no row has {from}");
+}

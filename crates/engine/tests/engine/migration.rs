@@ -57,8 +57,18 @@ const IDS: &[&str] = &[
     "unserved",
 ];
 
-const RECOVERIES: &str =
-    "SELECT count(*) FROM events WHERE instr(lines, CAST('ExecutionRecovered' AS BLOB)) > 0";
+/// How many rows of the log repair something.
+fn recoveries(path: &Path) -> usize {
+    let file = Connection::open(path).unwrap();
+    let mut query = file.prepare("SELECT lines FROM events").unwrap();
+    let rows = query.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+    let is_recovery = |stored: Vec<u8>| {
+        let text = String::from_utf8(stateway_engine::unpack(&stored).into_owned());
+        text.unwrap().contains("ExecutionRecovered")
+    };
+    rows.filter(|stored| is_recovery(stored.as_ref().unwrap().clone()))
+        .count()
+}
 
 /// Nothing in the store contradicts a log, and nothing was repaired.
 async fn assert_whole(lab: &Lab, path: &Path) {
@@ -69,7 +79,7 @@ async fn assert_whole(lab: &Lab, path: &Path) {
     }
     // A snapshot or a row of the last build that this build would write differently needs a new
     // `SNAPSHOT_VERSION` or `ROW_FORM`.
-    assert_eq!(number(path, RECOVERIES), 0, "an upgrade repairs nothing");
+    assert_eq!(recoveries(path), 0, "an upgrade repairs nothing");
 }
 
 #[tokio::test]

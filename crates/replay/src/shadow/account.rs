@@ -158,7 +158,7 @@ fn leg(event: &Event) -> Option<(&Arc<str>, LegKind, String)> {
         Fact::AttemptFailed { failure, .. } => match failure.cause {
             FailureCause::TimedOut => other("timed out")?,
             FailureCause::WentSilent => other("worker went silent")?,
-            FailureCause::InvalidOutput => other("output does not fit")?,
+            FailureCause::InvalidOutput => other("output does not match")?,
             FailureCause::BadInput => other("could not start")?,
             FailureCause::QueueTimedOut => other("no worker took it")?,
             FailureCause::WorkerLost => other("workers lost")?,

@@ -6,8 +6,8 @@ use serde_json::json;
 use stateway_machine::{Data, ExecutionState, Fact, Redo, Verb, usage};
 use stateway_model::Usage;
 
+use super::{BUDGET, costs, differences, shadow};
 use crate::kit::Run;
-use crate::{BUDGET, costs, differences, shadow};
 
 #[test]
 fn a_branch_counts_from_its_place_and_its_input_from_the_beginning() {

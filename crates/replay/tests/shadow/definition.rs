@@ -6,8 +6,8 @@ use serde_json::json;
 use stateway_machine::{CancelMode, Event, Fact, Verb};
 use stateway_model::ErrorCategory::{Transient, Validation};
 
+use super::{ORDER, differences, open, shadow, shipped};
 use crate::kit::Run;
-use crate::{ORDER, differences, open, shadow, shipped};
 
 #[test]
 fn the_same_definition_gives_the_same_run() {

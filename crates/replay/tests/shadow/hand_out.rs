@@ -6,8 +6,8 @@ use std::time::Duration;
 use stateway_machine::{Event, Fact, PolicyDecision, Resolution, StepTimer, Task, Verb, later};
 use stateway_replay::rederive;
 
+use super::{BUDGET, costs, differences, open, shadow};
 use crate::kit::Run;
-use crate::{BUDGET, costs, differences, open, shadow};
 
 #[test]
 fn a_shorter_queue_timeout_than_the_wait_for_a_worker_fails_the_attempt() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use stateway_machine::{CancelMode, ExecutionState, Resolution, StepTimer, Verb};
 use stateway_model::ErrorCategory::{AgentError, Transient};
 
+use super::{differences, open, shadow};
 use crate::kit::Run;
-use crate::{differences, open, shadow};
 
 const IN_FLIGHT: &str = "
 name: trip

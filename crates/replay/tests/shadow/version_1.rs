@@ -8,7 +8,7 @@ use stateway_machine::{Data, Event, Fact, Failure, FailureCause, Plan, SkipCause
 use stateway_model::ErrorCategory::Timeout;
 use stateway_replay::rederive;
 
-use crate::differences;
+use super::differences;
 use crate::kit::Run;
 
 /// A log of version 1: the time of an attempt counted from its start, and a silent worker failed it.

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migration/003_forks.sql"),
     include_str!("migration/004_by_definition.sql"),
     include_str!("migration/005_summaries_and_labels.sql"),
+    include_str!("migration/006_compact_rows.sql"),
 ];
 
 /// The version this build writes.
@@ -40,7 +41,10 @@ pub(super) fn migrate(
             transaction.commit()
         };
         step(connection).map_err(|error| StoreError::of(path, error))?;
-        tracing::info!(version = number, "store migrated");
+        // A new file has nothing that was migrated.
+        if found > 0 {
+            tracing::info!(version = number, "store migrated");
+        }
     }
     labels::fill(connection, path)
 }
@@ -81,6 +85,7 @@ mod tests {
         include_str!("../../../tests/golden/store-v3.sql"),
         include_str!("../../../tests/golden/store-v4.sql"),
         include_str!("../../../tests/golden/store-v5.sql"),
+        include_str!("../../../tests/golden/store-v6.sql"),
     ];
 
     fn schema(file: &Connection) -> Vec<String> {

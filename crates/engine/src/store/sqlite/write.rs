@@ -5,8 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
+use super::compact::pack;
 use super::definitions::{deleted_definitions_of, remove_unneeded};
-use super::row::ROW_FORM;
+use super::row::{ROW_FORM, packed_summary};
 use super::{LAST_POSITION, Sqlite};
 use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
 use crate::view::Origin;
@@ -288,7 +289,7 @@ impl TurnWriter<'_> {
                 row.branch,
                 i64::try_from(row.first).unwrap_or(i64::MAX),
                 &row.hash[..],
-                &row.lines[..],
+                &pack(&row.lines)[..],
             ])?;
         }
         Ok(last)
@@ -363,7 +364,7 @@ impl TurnWriter<'_> {
             .prepare_cached("UPDATE executions SET summary = ?2 WHERE number = ?1")?;
         for (number, summary) in rows {
             if self.may(Write::Snapshot)? {
-                update.execute(params![number, &summary[..]])?;
+                update.execute(params![number, &packed_summary(summary)[..]])?;
             }
         }
         Ok(())

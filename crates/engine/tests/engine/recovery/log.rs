@@ -5,6 +5,7 @@ use stateway_engine::recovery::Remedy;
 use stateway_model::SubState;
 
 use super::*;
+use crate::lab::replace_in_log;
 
 const TWO: &str = "
 name: two
@@ -88,11 +89,7 @@ async fn h1_a_changed_event_is_found_and_left_behind() {
     drop(worker);
     let path = lab.config.path.clone();
     let lab = lab.restart_after(|| {
-        edit(
-            &path,
-            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), 'seventeen', 'eighteen!') AS BLOB) \
-             WHERE CAST(lines AS TEXT) LIKE '%seventeen%'",
-        );
+        replace_in_log(&path, 0, ("seventeen", "eighteen!"));
     });
     let verdict = lab.engine.verify(id.clone()).await.unwrap();
     let broken = &verdict.findings[0];
@@ -408,11 +405,7 @@ async fn h1_damage_in_an_old_branch_is_told_and_hinders_nobody() {
     let path = lab.config.path.clone();
     let lab = lab.restart_after(|| {
         // What branch 0 went on with, after branch 1 had left it.
-        edit(
-            &path,
-            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), 'boss', 'bess') AS BLOB) \
-             WHERE branch = 0 AND CAST(lines AS TEXT) LIKE '%boss%'",
-        );
+        replace_in_log(&path, 0, ("boss", "bess"));
     });
     let verdict = lab.engine.verify(id.clone()).await.unwrap();
     assert_eq!(codes(&verdict.findings), [Code::H1]);
@@ -440,9 +433,8 @@ async fn h1_damage_in_what_branches_share_is_left_behind_once() {
     let ((lab, _), deeds) = (lab(|_| {}), Deeds::default());
     let id = branched(&lab, &deeds).await;
     let path = lab.config.path.clone();
-    let changed = "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\"', '\"dad\"') AS BLOB) \
-         WHERE branch = 1 AND CAST(lines AS TEXT) LIKE '%\"did\"%'";
-    let lab = lab.restart_after(|| edit(&path, changed));
+    let did = ("\"did\"", "\"dad\"");
+    let lab = lab.restart_after(|| replace_in_log(&path, 1, did));
     let recovered = recover(&lab, &id).await.unwrap();
     assert!(recovered.branched);
     all_is_well(&lab).await;
@@ -452,13 +444,7 @@ async fn h1_damage_in_what_branches_share_is_left_behind_once() {
     assert_eq!(lab.get(&id).await.branch, 2);
     // Other damage is still found.
     let path = lab.config.path.clone();
-    let lab = lab.restart_after(|| {
-        edit(
-            &path,
-            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\"', '\"dad\"') AS BLOB) \
-             WHERE branch = 0 AND CAST(lines AS TEXT) LIKE '%\"did\"%'",
-        );
-    });
+    let lab = lab.restart_after(|| replace_in_log(&path, 0, did));
     let verdict = lab.engine.verify(id.clone()).await.unwrap();
     assert_eq!(codes(&verdict.findings), [Code::H1]);
 }
@@ -472,13 +458,7 @@ async fn h1_one_that_is_over_does_nothing_again_for_its_history() {
     lab.ended(&id).await;
     worker.abort();
     let path = lab.config.path.clone();
-    let lab = lab.restart_after(|| {
-        edit(
-            &path,
-            "UPDATE events SET lines = CAST(replace(CAST(lines AS TEXT), '\"did\":\"a\"', '\"did\":\"z\"') \
-             AS BLOB) WHERE CAST(lines AS TEXT) LIKE '%\"did\":\"a\"%'",
-        );
-    });
+    let lab = lab.restart_after(|| replace_in_log(&path, 0, ("\"did\":\"a\"", "\"did\":\"z\"")));
     let refused = recover(&lab, &id).await.unwrap_err();
     assert_eq!(refused.reason, "NOT_RECOVERABLE");
     assert!(

@@ -1,5 +1,6 @@
 //! Reading logs along their lineage, and the log of all executions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension as _, Row, Rows, params};
@@ -7,6 +8,7 @@ use rusqlite::{OptionalExtension as _, Row, Rows, params};
 use crate::request::EventRecord;
 use crate::store::load::events;
 use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::compact::unpack;
 use crate::store::{Branch, Hash, LogReading, LogRow, Snapshot, StoreError};
 
 /// A log from its end: branch after branch, of each the rows that begin before an event.
@@ -84,7 +86,7 @@ impl LogReading for Sqlite {
                 first: row.get::<_, i64>(5)?.unsigned_abs(),
                 up_to: row.get::<_, i64>(2)?.unsigned_abs(),
                 hash: hash_of(row, 3)?,
-                lines: row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?,
+                lines: &lines_of(row, 4)?,
             };
             if !each(found)? {
                 break;
@@ -179,8 +181,8 @@ impl LogReading for Sqlite {
             let position: i64 = row.get(0)?;
             let branch: u32 = row.get(2)?;
             let id: Arc<str> = row.get::<_, String>(4)?.into();
-            let lines = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-            for event in events(row.get(1)?, lines)? {
+            let lines = lines_of(row, 3)?;
+            for event in events(row.get(1)?, &lines)? {
                 found.push(EventRecord {
                     position,
                     execution: Arc::clone(&id),
@@ -216,13 +218,17 @@ fn each_row(
             first: row.get::<_, i64>(4)?.unsigned_abs(),
             up_to: u64::MAX,
             hash: hash_of(row, 2)?,
-            lines: row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?,
+            lines: &lines_of(row, 3)?,
         };
         if !each(found)? {
             break;
         }
     }
     Ok(())
+}
+
+fn lines_of<'r>(row: &'r Row<'_>, at: usize) -> rusqlite::Result<Cow<'r, [u8]>> {
+    Ok(unpack(row.get_ref(at)?.as_blob()?))
 }
 
 fn hash_of(row: &Row<'_>, at: usize) -> rusqlite::Result<Hash> {

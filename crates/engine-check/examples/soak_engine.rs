@@ -1,4 +1,4 @@
-//! `cargo run --release -p stateway-engine-check --example soak -- --schedules 100000 [--seed 1]
+//! `cargo run --release -p stateway-engine-check --example soak_engine -- --schedules 100000 [--seed 1]
 //! [--jobs 2] [--trace]`
 //!
 //! Runs with neighbouring ranges of seeds add up: `--seed 1 --schedules 500000`, then `--seed 500001`.

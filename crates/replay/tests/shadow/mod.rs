@@ -1,9 +1,6 @@
 //! Shadows: recorded runs under their own definition and under others.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-#[path = "../../../machine/tests/kit/mod.rs"]
-mod kit;
-
 mod branch;
 mod definition;
 mod hand_out;
@@ -16,7 +13,7 @@ use stateway_model::ErrorCategory::Transient;
 use stateway_model::Usage;
 use stateway_replay::{Shadow, rederive};
 
-use kit::{Run, plan};
+use crate::kit::{Run, plan};
 
 pub(crate) const ORDER: &str = "
 name: order

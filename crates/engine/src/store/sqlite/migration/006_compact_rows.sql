@@ -1,0 +1,2 @@
+-- From this version on, rows of the log and summaries may be compacted (`sqlite/compact.rs`). The tables stay as they
+-- are; the version keeps older builds from taking such a row for a damaged one.
