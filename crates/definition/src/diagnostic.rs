@@ -141,7 +141,7 @@ impl Problems {
     ) {
         if self.is_full() {
             self.left_off += 1;
-            // An error is never left off for a warning: it is what has to be mended.
+            // An error is never dropped in favour of a warning, because errors must be corrected.
             let warning = |found: &Diagnostic| found.severity == Severity::Warning;
             match self.found.iter().rposition(warning) {
                 Some(at) if severity == Severity::Error => drop(self.found.remove(at)),
@@ -159,7 +159,7 @@ impl Problems {
         });
     }
 
-    /// True when the next problem is only counted, so that its words are not worth looking for.
+    /// True when the next problem is only counted, so that its message need not be built.
     pub(crate) fn is_full(&self) -> bool {
         self.found.len() == MAX_DIAGNOSTICS
     }

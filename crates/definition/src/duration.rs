@@ -12,7 +12,7 @@ const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
 ];
 
-/// Reads a duration. The reason it is none comes back as a lower-case fragment.
+/// Reads a duration. The error is a lower-case fragment.
 ///
 /// # Errors
 /// An unknown unit, a missing number, nothing at all, or more than ten years.

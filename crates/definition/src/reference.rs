@@ -91,7 +91,7 @@ impl Reference {
 
 fn of_step(text: &str, mut rest: impl Iterator<Item = Segment>) -> Result<Reference, String> {
     let (Some(Segment::Key(step)), Some(Segment::Key(what))) = (rest.next(), rest.next()) else {
-        return Err(format!("`{text}` does not say which output of which step"));
+        return Err(format!("`{text}` does not name a step and its output"));
     };
     let path: Vec<Segment> = rest.collect();
     match what.as_str() {
@@ -104,7 +104,7 @@ fn of_step(text: &str, mut rest: impl Iterator<Item = Segment>) -> Result<Refere
             path,
         }),
         _ => Err(format!(
-            "`{text}` asks a step for something other than `output` or `state`"
+            "`{text}` refers to a value of a step other than `output` or `state`"
         )),
     }
 }
@@ -122,7 +122,7 @@ fn segments(text: &str) -> Result<Vec<Segment>, String> {
             None if after.starts_with('[') => after,
             None => {
                 return Err(format!(
-                    "`{text}` has a character that is no part of a path"
+                    "`{text}` has a character that is not allowed in a path"
                 ));
             }
         };

@@ -86,7 +86,7 @@ impl Schedule {
             weekdays,
         };
         if schedule.next_after(Timestamp::UNIX_EPOCH).is_none() {
-            let never = format!("`{source}` names a day that never comes");
+            let never = format!("`{source}` never matches a date");
             return Err(ScheduleError::Fields(never));
         }
         Ok(schedule)
@@ -209,7 +209,7 @@ fn fields(source: &str) -> Result<[Field; 5], String> {
         .find(|(name, _)| name.eq_ignore_ascii_case(source.trim()));
     let expanded = nickname.map_or(source, |(_, fields)| fields);
     if expanded.trim_start().starts_with('@') {
-        return Err(format!("`{}` is not a nickname", expanded.trim()));
+        return Err(format!("`{}` is not a known schedule", expanded.trim()));
     }
     let parts: Vec<&str> = expanded.split_ascii_whitespace().collect();
     let [minute, hour, day, month, weekday] = parts[..] else {

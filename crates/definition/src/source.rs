@@ -216,7 +216,7 @@ impl Loader<'_> {
             let (event, value_at) = self.next(problems)?;
             let node = self.node(event, value_at, depth + 1, problems)?;
             if !seen.insert(key.clone()) {
-                let hint = "Remove one of the two; a reader could not tell which one counts.";
+                let hint = "Remove one of the two; otherwise it is unclear which value applies.";
                 problems.error(
                     Rule::DuplicateKey,
                     at,

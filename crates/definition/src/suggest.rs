@@ -1,6 +1,6 @@
 //! The word a person probably meant.
 
-/// The nearest of the known words, when it is near enough to be worth saying.
+/// The most similar known word, if it is similar enough for a suggestion.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     const MOST_COMPARED: usize = 64;
     if word.len() > MOST_COMPARED {

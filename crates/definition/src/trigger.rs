@@ -1,7 +1,7 @@
 //! What starts an execution by itself: an event that fits, or a time that comes.
 //!
-//! Only said here. Whoever receives events asks [`Trigger::admits`], whoever watches the clock asks
-//! the trigger's [`Schedule`].
+//! Only said here. A receiver of events calls [`Trigger::admits`], a scheduler uses the trigger's
+//! [`Schedule`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use stateway_definition::{
-    Backoff, Definition, OnFailure, Revision, StepKind, conflicts, dot, json_schema, mermaid, parse,
+    Backoff, Definition, OnFailure, OutputSchema, Revision, StepKind, conflicts, dot, json_schema,
+    mermaid, parse,
 };
 
 fn read(text: &str) -> Definition {
@@ -179,11 +180,15 @@ fn the_committed_json_schema_is_current_and_accepts_the_examples() {
     let committed = std::fs::read_to_string(path).unwrap();
     let committed: serde_json::Value = serde_json::from_str(&committed).unwrap();
     assert_eq!(committed, json_schema());
-    let validator = jsonschema::validator_for(&json_schema()).unwrap();
+    let schema = OutputSchema::compile(&json_schema()).unwrap();
+    let is_valid = |text: &str| {
+        let value = serde_json::from_str(text).unwrap();
+        schema.violations(&value).is_empty()
+    };
     let bare = r#"{"steps":[{"name":"a","on_failure":"continue"}]}"#;
-    assert!(validator.is_valid(&serde_json::from_str(bare).unwrap()));
+    assert!(is_valid(bare));
     let wrong = r#"{"steps":[{"name":"a","dependOn":["b"]}]}"#;
-    assert!(!validator.is_valid(&serde_json::from_str(wrong).unwrap()));
+    assert!(!is_valid(wrong));
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn parse(source: &str) -> Result<Expression, String> {
     let expression = parser.or()?;
     match parser.tokens.next() {
         None => Ok(expression),
-        Some(_) => Err("something follows where the condition should end".to_owned()),
+        Some(_) => Err("unexpected text after the end of the condition".to_owned()),
     }
 }
 
@@ -84,8 +84,8 @@ impl Parser {
                 self.expect(")").map(|()| inner)
             }
             Some(Token::Symbol("[")) => self.deeper(Self::list),
-            Some(Token::Symbol(other)) => Err(format!("`{other}` stands where a value should")),
-            None => Err("the condition ends where a value should stand".to_owned()),
+            Some(Token::Symbol(other)) => Err(format!("expected a value, found `{other}`")),
+            None => Err("the condition ends where a value is expected".to_owned()),
         }
     }
 

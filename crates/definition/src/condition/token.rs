@@ -43,7 +43,7 @@ fn token(rest: &str) -> Result<(Token, &str), String> {
         if let Some(inside) = rest.strip_prefix(quote) {
             let (text, after) = inside
                 .split_once(quote)
-                .ok_or("text without its closing quote")?;
+                .ok_or("the closing quote of a text is missing")?;
             return Ok((Token::Literal(Value::String(text.to_owned())), after));
         }
     }
@@ -55,7 +55,7 @@ fn token(rest: &str) -> Result<(Token, &str), String> {
     }
     symbol(rest).ok_or_else(|| {
         let first: String = rest.chars().take(1).collect();
-        format!("`{first}` has no meaning in a condition")
+        format!("`{first}` is not allowed in a condition")
     })
 }
 

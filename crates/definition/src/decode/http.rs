@@ -34,7 +34,7 @@ fn method(fields: &Fields<'_>, problems: &mut Problems) -> String {
         return "POST".to_owned();
     };
     if !is_header_name(&method) {
-        let message = format!("`{}` is no HTTP method", short(&method));
+        let message = format!("`{}` is not an HTTP method", short(&method));
         let hint = "Use a word such as `GET`, `POST`, `PUT` or `DELETE`.";
         problems.error(Rule::BadName, node.at, message, hint);
     }
@@ -57,7 +57,7 @@ fn headers(
     };
     if entries.len() > MAX_HEADERS {
         let message = format!("more than {MAX_HEADERS} headers");
-        let hint = "Send what belongs together as one header, or in the body.";
+        let hint = "Combine several headers into one, or send the data in the body.";
         problems.error(Rule::Size, node.at, message, hint);
         return found;
     }
@@ -67,7 +67,7 @@ fn headers(
             .any(|name| name.eq_ignore_ascii_case(&entry.key));
         if twice {
             let message = format!("the header `{}` is given twice", short(&entry.key));
-            let hint = "Keep one of the spellings: HTTP does not tell them apart.";
+            let hint = "Keep one of the spellings: header names are not case-sensitive.";
             problems.error(Rule::DuplicateKey, entry.at, message, hint);
         } else if let Some(template) = header(entry, places, problems) {
             found.insert(entry.key.clone(), template);

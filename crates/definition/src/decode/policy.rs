@@ -55,7 +55,7 @@ fn retry_on(fields: &Fields<'_>, problems: &mut Problems) -> Option<Vec<ErrorCat
                 Rule::RetryOfGovernance,
                 node.at,
                 "`governance` failures are never retried",
-                "Remove it; a person decides about what a policy has forbidden.",
+                "Remove it; a person decides about a step that a policy has denied.",
             );
         }
         categories.extend(category);

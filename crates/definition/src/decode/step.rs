@@ -87,7 +87,7 @@ fn kind(
     let said = fields.text("kind", problems);
     if let [first, second, ..] = blocks[..] {
         let at = fields.place(second).unwrap_or(node.at);
-        let hint = "Make two steps of it, the second with `dependsOn` the first.";
+        let hint = "Split it into two steps, and list the first one in `dependsOn` of the second.";
         problems.error(
             Rule::StepKind,
             at,
@@ -150,7 +150,7 @@ fn check_said(
     } else if said != block.unwrap_or("task") {
         let hint = format!("Add a `{said}:` block, or change `kind`.");
         let message = format!(
-            "`kind` says {said}, the step is a {}",
+            "`kind` is `{said}`, but the step is of kind `{}`",
             block.unwrap_or("task")
         );
         problems.error(Rule::StepKind, at, message, hint);
@@ -196,11 +196,11 @@ fn approval(node: &Node, problems: &mut Problems) -> Option<Approval> {
     });
     if approves {
         let at = on_expiry.map_or(node.at, |node| node.at);
-        let hint = "Use `escalate`, `fail` or `cancel`; silence is no consent.";
+        let hint = "Use `escalate`, `fail` or `cancel`.";
         problems.error(
             Rule::ApprovalByTimeout,
             at,
-            "an approval cannot be given by timeout",
+            "a timeout cannot grant an approval",
             hint,
         );
         return None;

@@ -114,7 +114,7 @@ fn part_bits(part: &str, unit: &Unit) -> Result<u64, String> {
         }
     };
     if first > last {
-        return Err(format!("`{part}` runs backwards"));
+        return Err(format!("the end of `{part}` is before its start"));
     }
     let most = usize::try_from(unit.last).unwrap_or(0);
     let step = match step.map(str::parse::<usize>) {
@@ -151,7 +151,9 @@ fn number(text: &str, unit: &Unit) -> Result<i8, String> {
                 name, first, last, ..
             } = unit;
             let shown: String = text.chars().take(20).collect();
-            Err(format!("`{shown}` is no {name} from {first} to {last}"))
+            Err(format!(
+                "`{shown}` is not a valid {name} ({first} to {last})"
+            ))
         }
     }
 }

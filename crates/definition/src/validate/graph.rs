@@ -19,7 +19,7 @@ impl Upstream {
     }
 }
 
-/// Checks the graph. The upstream of every step comes back when there is no cycle.
+/// Checks the graph. Returns the upstream of every step if there is no cycle.
 pub(super) fn check(draft: &Draft, problems: &mut Problems) -> Option<Upstream> {
     let edges = dependencies(draft, problems);
     check_width(draft, &edges, problems);

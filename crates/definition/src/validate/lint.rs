@@ -116,13 +116,13 @@ fn contradictions(
     let judged = step.max_correction_attempts > 0 || step.output_schema.is_some();
     if judged && !step.kind.answers() {
         useless(
-            "a step of this kind has no answer to check",
+            "a step of this kind has no output to validate",
             "Remove `outputSchema` and `maxCorrectionAttempts`.",
         );
     }
     if step.max_correction_attempts > 0 && matches!(step.kind, StepKind::Workflow { .. }) {
         useless(
-            "a child execution is not corrected",
+            "the output of a child execution is not corrected",
             "Remove `maxCorrectionAttempts`, or set it in the child's own steps.",
         );
     }

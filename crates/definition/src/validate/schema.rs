@@ -14,7 +14,7 @@ pub(super) fn check(draft: &Draft, problems: &mut Problems) {
                 Rule::BadSchema,
                 places.output_schema,
                 format!(
-                    "the output schema of `{}` is no JSON Schema: {reason}",
+                    "the output schema of `{}` is not a valid JSON Schema: {reason}",
                     step.name
                 ),
                 "Check the keywords and types; references to other files are not followed.",
