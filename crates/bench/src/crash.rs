@@ -7,7 +7,6 @@
 //! kills still depend on the machine.
 
 mod book;
-mod chance;
 mod check;
 mod load;
 mod phases;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use stateway_client::{Client, Get, Security};
+use stateway_client::{Client, Get, Security, Start};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -34,26 +34,32 @@ pub(crate) async fn run() -> Outcome<()> {
         .args(["keys", "create", "--subject", "bench", "--file"])
         .arg(&keys)
         .output()?;
+    if !created.status.success() {
+        return Err(String::from_utf8_lossy(&created.stderr).into());
+    }
     let key = String::from_utf8(created.stdout)?;
     let config = path("stateway.toml");
     std::fs::write(
         &config,
         "[server.tls]\ncert = \"server.pem\"\nkey = \"server.key\"\n\
-         [authentication.api_keys]\nfile = \"keys.json\"\n[providers.memory]\nkind = \"memory\"\n",
+         [authentication.api_keys]\nfile = \"keys.json\"\n[providers.memory]\nkind = \"memory\"\n\
+         [[access.rules]]\nname = \"bench\"\nwho = { subject = \"bench\" }\nmay = [\"read\", \"start\"]\n",
     )?;
     let server = process::stateway_with(&config).await?;
     let security = Security::default().ca(path("ca.pem")).token(key.trim())?;
     let client = Client::lazy_with(&server.url, &security)?.without_retries();
     let address: SocketAddr = server.url.trim_start_matches("https://").parse()?;
 
-    measure(&client).await?;
+    let start = Start::new("providers/memory/definitions/hello");
+    let name = client.start(start).await?.name;
+    measure(&client, &name).await?;
     let (mut quiet, mut during, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        quiet.extend(measure(&client).await?);
-        let (silent, times) = tokio::join!(half_open(address), measure(&client));
+        quiet.extend(measure(&client, &name).await?);
+        let (silent, times) = tokio::join!(half_open(address), measure(&client, &name));
         let silent = silent?;
         during.extend(times?);
-        beside.extend(measure(&client).await?);
+        beside.extend(measure(&client, &name).await?);
         drop(silent);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -62,11 +68,15 @@ pub(crate) async fn run() -> Outcome<()> {
     println!("calls without silent connections: {quiet}");
     println!("calls while {CONNECTIONS} are opened: {during}");
     println!("calls beside {CONNECTIONS} half-open ones: {beside}");
-    let ratio = beside.median.as_secs_f64() / quiet.median.as_secs_f64();
-    println!("ratio of the medians: {ratio:.2} (limit: {LIMIT})");
-    if ratio > LIMIT {
+    let ratio = |figures: &Figures| figures.median.as_secs_f64() / quiet.median.as_secs_f64();
+    let (while_opened, after) = (ratio(&during), ratio(&beside));
+    println!(
+        "ratios of the medians: {while_opened:.2} while they are opened, {after:.2} beside them (limit: {LIMIT})"
+    );
+    let worst = while_opened.max(after);
+    if worst > LIMIT {
         return Err(
-            format!("calls take {ratio:.2} times as long beside half-open connections").into(),
+            format!("calls take {worst:.2} times as long beside half-open connections").into(),
         );
     }
     Ok(())
@@ -88,12 +98,11 @@ async fn half_open(address: SocketAddr) -> Outcome<Vec<TcpStream>> {
     Ok(open)
 }
 
-async fn measure(client: &Client) -> Outcome<Vec<Duration>> {
+async fn measure(client: &Client, name: &str) -> Outcome<Vec<Duration>> {
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
         let begun = Instant::now();
-        // There is no such execution, which takes as long to find out.
-        let _ = client.get(Get::new("providers/memory/executions/x")).await;
+        client.get(Get::new(name)).await?;
         times.push(begun.elapsed());
     }
     Ok(times)

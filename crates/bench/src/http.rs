@@ -51,18 +51,20 @@ impl Http {
                 Some(_) => {}
             }
         }
-        let body = match chunked {
-            true => self.chunks().await?,
-            false => self.bytes(length).await?,
+        let body = if chunked {
+            self.chunks().await?
+        } else {
+            self.bytes(length).await?
         };
         let body = String::from_utf8(body)?;
         let good = status
             .split(' ')
             .nth(1)
             .is_some_and(|code| code.starts_with('2'));
-        match good {
-            true => Ok(body),
-            false => Err(format!("{method} {path}: {status}: {body}").into()),
+        if good {
+            Ok(body)
+        } else {
+            Err(format!("{method} {path}: {status}: {body}").into())
         }
     }
 

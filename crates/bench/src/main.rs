@@ -20,9 +20,8 @@ mod worker;
 
 use std::error::Error;
 
-/// As in the gateway: what is measured must not be the allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+// As in the gateway: what is measured must not be the allocator.
+use stateway_allocator as _;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -57,9 +57,10 @@ pub(crate) async fn run() -> Outcome<()> {
     let overhead = overhead(&lab, &client, &name).await?;
     let within_bounds = watch(&lab).await?;
     println!("load average {}", load());
-    match overhead <= MOST_OVERHEAD && within_bounds {
-        true => Ok(()),
-        false => Err("that is more than promised".into()),
+    if overhead <= MOST_OVERHEAD && within_bounds {
+        Ok(())
+    } else {
+        Err("that is more than promised".into())
     }
 }
 

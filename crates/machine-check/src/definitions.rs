@@ -9,7 +9,7 @@ use stateway_definition::{
 };
 use stateway_model::ErrorCategory;
 
-use crate::chance::Chance;
+use stateway_chance::Chance;
 
 /// The most steps of a random definition.
 pub const MOST_STEPS: usize = 8;

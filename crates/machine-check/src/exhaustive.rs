@@ -306,7 +306,7 @@ pub enum Act {
     Require(Task),
     /// A worker is done.
     Complete(Task),
-    /// A worker's output does not fit.
+    /// A worker's output does not match.
     Botch(Task),
     /// A worker fails.
     Fail(Task, ErrorCategory),

@@ -16,9 +16,9 @@ use stateway_machine::{
 };
 use stateway_replay::rederive;
 
-use crate::chance::Chance;
 use crate::invariant::meet;
 use crate::world::{Story, run};
+use stateway_chance::Chance;
 
 /// Valid definitions and pieces of them.
 const DEFINITIONS: [&str; 4] = [

@@ -6,7 +6,6 @@
 //! small one; `fuzz` throws broken bytes at the readers. The machine itself knows nothing of this
 //! crate.
 
-pub mod chance;
 pub mod coverage;
 pub mod definitions;
 pub mod exhaustive;

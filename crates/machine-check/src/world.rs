@@ -15,9 +15,9 @@ use stateway_machine::{
 };
 
 use self::book::Book;
-use crate::chance::Chance;
 use crate::definitions;
 use crate::invariant::{Checker, is_in_place, snapshot_is_the_state};
+use stateway_chance::Chance;
 
 /// How many commands a world sends before it sends only commands that the execution waits for.
 const WILD_COMMANDS: usize = 40;

@@ -38,7 +38,7 @@ pub enum DecodeError {
         found: u64,
     },
     /// The short form of an event that follows another one, without that one.
-    #[error("an event continues the one before it, and there is none")]
+    #[error("the short form of an event refers to the event before it, but no event precedes it")]
     NothingBefore,
     /// Longer than any event.
     #[error("an event has {length} bytes, more than {MAX_READ_EVENT_BYTES}")]
@@ -285,7 +285,7 @@ fn read(bytes: &[u8]) -> Result<serde_json::Result<Read>, DecodeError> {
     Ok(read.and_then(|read| deep.end().map(|()| read)))
 }
 
-/// A newer event fails to read for many reasons; its version is the one worth telling.
+/// A newer event fails to read for many reasons; the error names its version.
 fn unknown_version(bytes: &[u8]) -> Option<DecodeError> {
     let Versioned { v } = serde_json::from_slice(bytes).ok()?;
     (!(1..=u64::from(SHORT_VERSION)).contains(&v))

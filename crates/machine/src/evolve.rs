@@ -30,7 +30,7 @@ pub fn evolve(mut state: State, event: &Event) -> State {
 }
 
 impl State {
-    /// [`evolve`] in place, for whoever keeps a state and never goes back.
+    /// [`evolve`] in place, for callers that never need the previous state.
     pub fn apply(&mut self, event: &Event) {
         apply(self, event);
     }

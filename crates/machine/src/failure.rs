@@ -106,7 +106,7 @@ words! {
         PolicyDenied = "policy_denied",
         /// The execution or the step has used up its budget.
         BudgetExceeded = "budget_exceeded",
-        /// The output does not fit its schema.
+        /// The output does not match its schema.
         InvalidOutput = "invalid_output",
         /// A reference of the step has no value, or its condition cannot be judged.
         BadInput = "bad_input",

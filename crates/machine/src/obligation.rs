@@ -1,7 +1,7 @@
 //! What has to be done now: tasks handed out, children started, timers set, a slot given.
 //!
-//! Obligations follow from the state alone, so none can be lost: whoever has the log can work
-//! them out again. Carrying one out twice is harmless, because each has a key.
+//! Obligations follow from the state alone, so none can be lost: they can be derived from the log
+//! again. Carrying one out twice is harmless, because each has a key.
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ pub enum PlanError {
         dependency: String,
     },
     /// An output schema does not compile.
-    #[error("the output schema of step `{step}` is no JSON Schema: {reason}")]
+    #[error("the output schema of step `{step}` is not a valid JSON Schema: {reason}")]
     BadSchema {
         /// The step.
         step: String,
@@ -223,7 +223,7 @@ impl Plan {
         Arc::clone(&self.revision)
     }
 
-    /// What the definition says of a step.
+    /// The definition of a step.
     #[must_use]
     pub fn step_definition(&self, name: &str) -> Option<&Step> {
         self.find(name).map(|ix| self.define(ix))

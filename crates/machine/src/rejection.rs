@@ -50,7 +50,7 @@ pub enum Rejection {
     #[error("the step `{step}` only waits and takes no input")]
     TakesNoInput { step: Arc<str> },
     /// No worker runs the step.
-    #[error("the step `{step}` is not run by a worker, which could take feedback")]
+    #[error("the step `{step}` takes no feedback, because no worker runs it")]
     TakesNoFeedback { step: Arc<str> },
     /// The definition has no such step.
     #[error("the definition has no step `{step}`")]
@@ -104,8 +104,8 @@ pub enum Rejection {
     SelfApproval { by: Arc<str> },
     /// A person cannot decide about what they had run again or under another revision.
     #[error(
-        "`{by}` had a part of the execution run again, or had the execution adopt another revision, \
-         and cannot decide about it"
+        "`{by}` ran a part of the execution again or changed its revision, and cannot decide \
+         about it"
     )]
     RedoneBySelf { by: Arc<str> },
     /// A worker of a step cannot decide about it.

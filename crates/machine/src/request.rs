@@ -27,7 +27,7 @@ pub enum RequestError {
     #[error("`${{{0}}}` has no value")]
     Missing(Reference),
     /// A value cannot stand in a header: it would begin another one.
-    #[error("the header `{0}` would hold a line break or another control character")]
+    #[error("the header `{0}` would contain a line break or another control character")]
     BadHeader(String),
 }
 

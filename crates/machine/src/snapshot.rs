@@ -40,7 +40,7 @@ pub enum SnapshotError {
         given: String,
     },
     /// It is a snapshot, but no state of this plan.
-    #[error("the snapshot does not hold together: {0}")]
+    #[error("the snapshot is inconsistent: {0}")]
     Inconsistent(&'static str),
     /// Not a snapshot at all.
     #[error("not a snapshot: {0}")]

@@ -32,7 +32,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
-    /// Not part of a snapshot: whoever restores one brings the plan.
+    /// Not part of a snapshot: the plan is given when a snapshot is restored.
     #[serde(skip, default = "Plan::none")]
     pub(crate) plan: Arc<Plan>,
     pub(crate) sequence: u64,

@@ -133,7 +133,7 @@ fn of_steps(state: &State, unserved: &[Arc<str>]) -> (SubState, Option<Reason>) 
     let shown = SubState::of_open_steps(open().map(|(sub_state, _)| sub_state));
     let shown = shown.unwrap_or(SubState::Running);
     let reasons = open().filter(|(sub_state, _)| *sub_state == shown);
-    // That nobody can take a task is the reason worth knowing among several waits.
+    // Of several waits, a task that no worker can take is the most important reason.
     let mut reasons: Vec<_> = reasons.filter_map(|(_, reason)| reason).collect();
     reasons.sort_by_key(|reason| *reason != Reason::NoWorker);
     (shown, reasons.first().copied())
@@ -330,7 +330,7 @@ pub fn not_retried(state: &State, step: &str) -> Option<String> {
     let why = if failure.no_retry {
         "the worker reported that no retry can succeed".to_owned()
     } else if failure.cause == FailureCause::BadInput {
-        "a missing value would be missing again".to_owned()
+        "a retry cannot supply the missing value".to_owned()
     } else if failure.cause == FailureCause::Rejected {
         "a person rejected it".to_owned()
     } else if category == ErrorCategory::Governance {

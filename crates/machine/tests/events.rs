@@ -1,7 +1,7 @@
 //! The form of the log: a golden file for each version, and what cannot be read.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-mod kit;
+use crate::kit;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The form of a state: a golden file for the version that is written, and what is refused.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-mod kit;
+use crate::kit;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Every (state, verb) pair has an answer, and this is the list of them.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-mod kit;
+use crate::kit;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

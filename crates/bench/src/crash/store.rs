@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::book::Book;
-use super::chance::Chance;
 use super::check::{self, Checked};
 use super::phases::Phases;
 use super::progress::{Progress, Totals};
 use super::{CHECK_EVERY, LANES, WORKERS, load, worker};
 use crate::Outcome;
 use crate::process::{spawn_on, stateway_on};
+use stateway_chance::Chance;
 
 /// How long everything may take to end once nobody kills.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -98,9 +98,9 @@ impl Store {
     /// under load.
     async fn kill_once(&mut self, phases: &mut Phases) -> Outcome<()> {
         let asked = Instant::now();
-        let mut server = if self.chance.below(10) == 0 {
+        let mut server = if self.chance.below_u64(10) == 0 {
             let server = spawn_on(&self.config, &self.address)?;
-            tokio::time::sleep(Duration::from_millis(self.chance.below(60))).await;
+            tokio::time::sleep(Duration::from_millis(self.chance.below_u64(60))).await;
             phases.start += asked.elapsed();
             server
         } else {
@@ -111,8 +111,8 @@ impl Store {
             phases.load += load.elapsed();
             server
         };
-        if self.chance.below(3) == 0 {
-            self.book.lose_memory(self.chance.pick(WORKERS));
+        if self.chance.below_u64(3) == 0 {
+            self.book.lose_memory(self.chance.below(WORKERS));
         }
         let end = Instant::now();
         server.kill().await?;
@@ -124,8 +124,12 @@ impl Store {
     /// How long a gateway works before it is killed: mostly while workers reconnect and tasks are
     /// handed out again, now and then in the middle of steady work.
     fn moment(&mut self) -> Duration {
-        let longest = if self.chance.below(4) == 0 { 400 } else { 160 };
-        Duration::from_millis(self.chance.below(longest))
+        let longest = if self.chance.below_u64(4) == 0 {
+            400
+        } else {
+            160
+        };
+        Duration::from_millis(self.chance.below_u64(longest))
     }
 
     async fn check(&mut self, phases: &mut Phases) -> Outcome<check::Found> {

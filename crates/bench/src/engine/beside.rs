@@ -158,7 +158,7 @@ fn report(scenario: &Scenario, here: &[Sample], there: &[Sample]) -> Vec<String>
     let mut missed = Vec::new();
     if ratio < scenario.least {
         let Scenario { name, least, .. } = scenario;
-        missed.push(format!("{name}: {ratio:.1} x Restate, {least:.0} x wanted"));
+        missed.push(format!("{name}: {ratio:.1} x Restate, {least} x wanted"));
     }
     if our_memory > MOST_RESIDENT_MIB {
         missed.push(format!(

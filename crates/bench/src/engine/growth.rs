@@ -372,7 +372,7 @@ async fn deep_token(client: &mut ExecutionsClient<Channel>) -> Outcome<String> {
     Ok(page_token)
 }
 
-/// How long the present set of a watch takes, and how many executions it has.
+/// How long the current set of a watch takes, and how many executions it has.
 async fn watch(client: &mut ExecutionsClient<Channel>, filter: &str) -> Outcome<(Duration, usize)> {
     let request = v1::WatchExecutionsRequest {
         parent: "providers/builtin".to_owned(),

@@ -40,7 +40,7 @@ pub(crate) async fn run(executions: Option<u64>) -> Outcome<()> {
     let seconds = elapsed.seconds as f64 + f64::from(elapsed.nanos) / 1e9;
     let rate = last.checked_count as f64 / seconds;
     println!(
-        "{} executions with {} events verified in {seconds:.1} s ({rate:.0}/s): nothing found",
+        "{} executions with {} events verified in {seconds:.1} s ({rate:.0}/s): no problem found",
         last.checked_count, last.event_count
     );
     println!("{:.0} MiB resident", lab.gateway.resident_mib()?);

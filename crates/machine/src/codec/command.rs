@@ -102,7 +102,7 @@ const fn check_length(bytes: &[u8]) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// A newer command may fail to decode for many reasons. The version is the reason worth reporting.
+/// A newer command may fail to decode for many reasons. The error names the version.
 fn unknown_version(bytes: &[u8]) -> Option<CommandError> {
     let Versioned { v } = serde_json::from_slice(bytes).ok()?;
     (v != u64::from(COMMAND_VERSION)).then_some(CommandError::UnknownVersion { found: v })

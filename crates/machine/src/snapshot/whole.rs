@@ -11,7 +11,7 @@ type Checked = Result<(), &'static str>;
 pub(super) fn check(state: &State) -> Checked {
     ensure(
         state.steps.len() == state.plan().len(),
-        "it has another number of steps",
+        "its number of steps differs from the plan",
     )?;
     places_exist(state)?;
     lists_agree(state)?;
@@ -59,21 +59,21 @@ fn lists_agree(state: &State) -> Checked {
     let open = state.steps.iter().filter(|run| run.state.is_open()).count();
     ensure(
         open == head.open.len() && all(&head.open, |run| run.state.is_open()),
-        "the open steps are not the ones listed",
+        "the list of open steps is wrong",
     )?;
     ensure(
         all(&head.ready, |run| {
             run.state == StepState::Pending && run.unmet == 0
         }),
-        "a step is listed as ready and is not",
+        "a step that is not ready is listed as ready",
     )?;
     ensure(
         all(&head.unsettled, is_failed) && all(&head.parked, is_failed),
-        "a step is listed as failed and is not",
+        "a step that has not failed is listed as failed",
     )?;
     ensure(
         all(&head.escalated, |run| run.wait == Some(WaitFor::Person)),
-        "a step is listed as escalated and is not",
+        "a step that is not escalated is listed as escalated",
     )
 }
 
@@ -97,7 +97,7 @@ fn counts_agree(state: &State) -> Checked {
             head.awaiting_approval,
             waits(|wait| matches!(wait, WaitFor::Approval(_))),
         ),
-        "the steps that wait are not as many as counted",
+        "the number of waiting steps differs from the stored number",
     )?;
     let mut steps = state.plan().steps().map(|(ix, step)| (state.run(ix), step));
     ensure(
@@ -106,7 +106,7 @@ fn counts_agree(state: &State) -> Checked {
     )?;
     ensure(
         usize::try_from(head.left).is_ok_and(|left| left <= state.steps.len()),
-        "more steps are left than there are",
+        "more steps are left than the plan has",
     )
 }
 
@@ -116,7 +116,7 @@ fn completions_end(state: &State) -> Checked {
     let head = state.head.last_completed.into_iter();
     for ix in head.chain(state.steps.iter().filter_map(|run| run.completed_before)) {
         let before = std::mem::replace(&mut led_to[ix.at()], true);
-        ensure(!before, "two completions follow one")?;
+        ensure(!before, "two completed steps follow the same step")?;
     }
     let mut next = state.head.last_completed;
     for _ in 0..=state.steps.len() {
@@ -125,7 +125,7 @@ fn completions_end(state: &State) -> Checked {
             Some(ix) => next = state.run(ix).completed_before,
         }
     }
-    Err("the completions make a ring")
+    Err("the order of completed steps has a cycle")
 }
 
 fn signals_are_known(state: &State) -> Checked {
@@ -133,6 +133,6 @@ fn signals_are_known(state: &State) -> Checked {
     let mut ids = signals.waiting.values().flatten().map(|signal| &signal.id);
     ensure(
         ids.all(|id| signals.seen.contains(id)),
-        "a signal waits that never came",
+        "a pending signal was never received",
     )
 }

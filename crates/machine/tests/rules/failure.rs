@@ -414,7 +414,7 @@ fn the_reason_why_no_retry_follows_is_one_sentence() {
                                 \"${steps.b.output.x}\", onFailure: pause}]",
     );
     run.done("b");
-    let missing = "not retried: a missing value would be missing again";
+    let missing = "not retried: a retry cannot supply the missing value";
     assert_eq!(not_retried(&run.state, "a").as_deref(), Some(missing));
 }
 

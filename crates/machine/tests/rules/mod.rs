@@ -1,9 +1,6 @@
 //! The rules of the machine, one file for each part of them. The name of a test is the rule.
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
-#[path = "../kit/mod.rs"]
-mod kit;
-
 mod approval;
 mod budget;
 mod cancel;
