@@ -6,8 +6,8 @@ use std::path::Path;
 use stateway_audit::{ChainKey, Record, parse};
 use stateway_client::v1;
 use stateway_gateway::{AuditLog, AuditSettings};
+use stateway_visitor::Visitor;
 
-use crate::dashboard::visit::Visit;
 use crate::security::wire::{Ask, every_method, framed};
 use crate::support::{BuiltInRig, by};
 
@@ -83,7 +83,7 @@ async fn a_start_over_the_api_and_from_a_page_says_who_what_and_from_where() {
         .metadata_mut()
         .insert("x-request-id", "r-17".parse().unwrap());
     client.start_execution(start).await.expect("it starts");
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/definitions/hello").await;
     let fields = [("input", "{}"), ("id", "x2"), ("labels", "")];
     visit

@@ -6,6 +6,11 @@ use std::path::Path;
 /// Every crate of ours and the crates of ours it may depend on. Tests may know more.
 const EDGES: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("allocator", &[]),
+    // Random numbers of tests and tools.
+    ("chance", &[]),
+    // A browser without a script, for tests.
+    ("visitor", &[]),
     ("provider-api", &["model"]),
     ("contract-kit", &["provider-api", "model"]),
     ("definition", &["model"]),
@@ -14,9 +19,16 @@ const EDGES: &[(&str, &[&str])] = &[
     ("replay", &["driver", "machine", "definition", "model"]),
     (
         "machine-check",
-        &["driver", "machine", "replay", "definition", "model"],
+        &[
+            "chance",
+            "driver",
+            "machine",
+            "replay",
+            "definition",
+            "model",
+        ],
     ),
-    ("engine-check", &["engine", "machine", "model"]),
+    ("engine-check", &["chance", "engine", "machine", "model"]),
     ("lease", &[]),
     ("provider-memory", &["provider-api", "model"]),
     (
@@ -83,6 +95,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "cli",
         &[
             "access",
+            "allocator",
             "audit",
             "client",
             "conformance",
@@ -107,6 +120,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "allocator",
+            "chance",
             "client",
             "model",
             "proto",

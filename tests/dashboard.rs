@@ -5,5 +5,4 @@ mod escalations;
 mod hostile;
 mod inbox;
 mod providers;
-pub(crate) mod visit;
 mod workers;

@@ -9,7 +9,7 @@ use stateway_client::v1::provider_health::Status as Serving;
 use stateway_client::v1::providers_client::ProvidersClient;
 use stateway_engine::Faults;
 use stateway_provider_api::ErrorKind;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use stateway_visitor::exchange;
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -61,14 +61,7 @@ async fn each_provider_has_its_own_entry_and_the_whole_serves_on() {
 }
 
 async fn healthz(gateway: &Running) -> String {
-    let mut stream = tokio::net::TcpStream::connect(gateway.address)
-        .await
-        .expect("it listens");
-    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    exchange(gateway, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n", b"").await
 }
 
 async fn provider_health(rig: &BuiltInRig) -> v1::ProviderHealth {

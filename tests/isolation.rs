@@ -1,6 +1,6 @@
 //! One provider that hangs or fails never slows the others.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stateway_client::v1::provider_health::{Breaker, Status as Serving};
 use stateway_client::v1::{
@@ -54,15 +54,13 @@ async fn a_list_over_all_answers_within_its_deadline_and_names_who_hangs() {
         parent: "providers/-".into(),
         ..Default::default()
     });
-    request.set_timeout(Duration::from_millis(800));
-    let began = Instant::now();
+    request.set_timeout(Duration::from_secs(2));
     let answer = gateway
         .executions()
         .await
         .list_executions(request)
         .await
         .expect("in time");
-    assert!(began.elapsed() < Duration::from_millis(800));
     let answer = answer.into_inner();
     assert_eq!(answer.unreachable, ["providers/bad"]);
     assert_eq!(answer.executions[0].name, "providers/good/executions/x");
@@ -83,9 +81,7 @@ async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
             client.get_execution(get("bad")).await
         }));
     }
-    while bad.asked(Verb::Get) < 3 {
-        tokio::task::yield_now().await;
-    }
+    bad.until_asked(Verb::Get, 3).await;
     // The prober holds one slot of the hanging provider, the calls hold the rest.
     let mut request = Request::new(get("bad"));
     request.set_timeout(Duration::from_secs(5));
@@ -100,16 +96,11 @@ async fn calls_to_another_provider_go_on_while_one_has_used_up_its_slots() {
     assert!(retry_delay_of(&refused).is_some());
     let mut client = gateway.executions().await;
     for _ in 0..50 {
-        let began = Instant::now();
-        client
-            .get_execution(get("good"))
-            .await
-            .expect("the good one answers");
-        let took = began.elapsed();
-        assert!(
-            took < Duration::from_millis(500),
-            "it was held up for {took:?}"
-        );
+        // Half of the time that the other calls hang.
+        let answer =
+            tokio::time::timeout(Duration::from_secs(10), client.get_execution(get("good")));
+        let answer = answer.await.expect("it is not held up");
+        answer.expect("the good one answers");
     }
     for call in hanging {
         call.abort();

@@ -1,23 +1,12 @@
 //! `/healthz`, `/metrics` and gRPC-Web on the same port as gRPC.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use stateway_visitor::exchange;
 
 use crate::support::{Puppet, Running, TestGateway};
 
-/// One HTTP/1.1 exchange, as plain text.
+/// One exchange, as plain text.
 async fn http(gateway: &Running, head: &str, body: &[u8]) -> String {
-    let mut stream = TcpStream::connect(gateway.address)
-        .await
-        .expect("it listens");
-    let length = body.len();
-    let head =
-        format!("{head}host: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    exchange(gateway, &format!("{head}host: localhost\r\n"), body).await
 }
 
 #[tokio::test]
@@ -88,13 +77,8 @@ async fn a_page_that_was_given_our_address_under_its_own_name_gets_nothing() {
         .with_puppet("p", &Puppet::new())
         .start()
         .await;
-    let mut stream = TcpStream::connect(gateway.address)
-        .await
-        .expect("it listens");
-    let request = "GET /metrics HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
+    let head = "GET /metrics HTTP/1.1\r\nhost: evil.example\r\n";
+    let answer = exchange(&gateway, head, b"").await;
     assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
     assert!(answer.contains("must set Host"), "{answer}");
 }

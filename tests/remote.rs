@@ -2,7 +2,6 @@
 
 mod bad;
 mod contained;
-mod dice;
 mod fuzz;
 mod journal;
 mod kills;

@@ -45,7 +45,7 @@ async fn streams_end_with_a_reason_and_waits_with_the_latest_state() {
     );
     drop(watching);
     gateway.stopped().await.expect("a clean end");
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]
@@ -62,9 +62,9 @@ async fn a_hanging_provider_does_not_keep_it_from_ending() {
             .get_execution(stateway_client::v1::GetExecutionRequest { name, view: 0 })
             .await
     });
-    while puppet.asked(stateway_provider_api::Verb::Get) == 0 {
-        tokio::task::yield_now().await;
-    }
+    puppet
+        .until_asked(stateway_provider_api::Verb::Get, 1)
+        .await;
     gateway.stop();
     tokio::time::timeout(Duration::from_secs(5), gateway.stopped())
         .await
@@ -98,6 +98,7 @@ async fn watches_and_reads_of_a_hanging_provider_do_not_delay_the_end() {
     gateway.stop();
     gateway.stopped().await.expect("a clean end");
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(4), "the end took {took:?}");
+    // Half of the time that the gateway would wait for the calls.
+    assert!(took < Duration::from_secs(10), "the end took {took:?}");
     reading.abort();
 }

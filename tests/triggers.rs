@@ -1,4 +1,4 @@
-//! Events of the outside start what they trigger, once.
+//! An external event starts each definition that it triggers once.
 
 use serde_json::json;
 use stateway_client::v1;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use stateway_client::v1::{SubState, WaitExecutionRequest};
+use stateway_provider_api::Verb;
 use tonic::{Code, Request};
 
 use crate::support::{Puppet, TestGateway};
@@ -27,9 +28,7 @@ async fn it_ends_when_the_execution_finishes() {
             .wait_execution(wait_for(&[], Duration::from_secs(20)))
             .await
     });
-    while puppet.asked(stateway_provider_api::Verb::Get) == 0 {
-        tokio::task::yield_now().await;
-    }
+    puppet.until_asked(Verb::Get, 1).await;
     puppet.show("x", "TIMED_OUT");
     let answer = waiting.await.unwrap().unwrap().into_inner();
     let execution = answer.execution.expect("an execution");

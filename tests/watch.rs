@@ -1,4 +1,4 @@
-//! Watches: the present set, a bookmark, changes with cursors; shared polls; slow readers.
+//! Watches: the current set, a bookmark, changes with cursors; shared polls; slow readers.
 
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 //! validator's feedback.
 
 use serde_json::{Value, json};
-use stateway_client::{Done, Task, Usage, Worker};
+use stateway_client::{Done, Error, Task, Usage, Worker};
 
-pub(super) fn worker(gateway: &str) -> Worker {
+pub(crate) fn worker(gateway: &str) -> Worker {
     Worker::new(gateway)
         .role("writer")
         .role("reviewer")
@@ -28,4 +28,13 @@ pub(super) fn worker(gateway: &str) -> Worker {
             "review",
             |_: Task| async move { Ok(json!({"verdict": "good"})) },
         )
+}
+
+/// Works until Ctrl-C, and then finishes the tasks that have begun.
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let gateway = std::env::var("STATEWAY_SERVER");
+    let gateway = gateway.unwrap_or_else(|_| "http://127.0.0.1:7380".to_owned());
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    worker(&gateway).until(interrupted).serve().await
 }

@@ -73,7 +73,7 @@ class DbosStaging(Staging):
         if qualifiers.get("result") == "error":
             return self.put("PENDING", steps=[(1, ("pack", None, "torn", 0))])
         if state not in scenes:
-            raise CannotStage("DBOS has no word for the state of a step")
+            raise CannotStage("DBOS has no native state for a step")
         return self.put("PENDING", steps=scenes[state])
 
     def open_steps(self, states):

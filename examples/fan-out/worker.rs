@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stateway_client::{Task, TaskError, Worker};
+use stateway_client::{Error, Task, TaskError, Worker};
 
-pub(super) fn worker(gateway: &str) -> Worker {
+pub(crate) fn worker(gateway: &str) -> Worker {
     Worker::new(gateway)
         .role("resize")
         .capacity(3)
@@ -29,4 +29,13 @@ pub(super) fn worker(gateway: &str) -> Worker {
             let given: Value = task.input()?;
             Ok(json!({"from": given["first"], "to": given["last"]}))
         })
+}
+
+/// Works until Ctrl-C, and then finishes the tasks that have begun.
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let gateway = std::env::var("STATEWAY_SERVER");
+    let gateway = gateway.unwrap_or_else(|_| "http://127.0.0.1:7380".to_owned());
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    worker(&gateway).until(interrupted).serve().await
 }

@@ -1,9 +1,9 @@
 //! Fetches and loads rows, and writes the report. The first attempt to fetch `stock` fails.
 
 use serde_json::{Value, json};
-use stateway_client::{Task, TaskError, Worker};
+use stateway_client::{Error, Task, TaskError, Worker};
 
-pub(super) fn worker(gateway: &str) -> Worker {
+pub(crate) fn worker(gateway: &str) -> Worker {
     Worker::new(gateway)
         .role("etl")
         .capacity(4)
@@ -24,4 +24,13 @@ pub(super) fn worker(gateway: &str) -> Worker {
             let rows = |source: &str| given[source].as_u64().unwrap_or_default();
             Ok(json!({"rows": rows("shop") + rows("stock")}))
         })
+}
+
+/// Works until Ctrl-C, and then finishes the tasks that have begun.
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let gateway = std::env::var("STATEWAY_SERVER");
+    let gateway = gateway.unwrap_or_else(|_| "http://127.0.0.1:7380".to_owned());
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    worker(&gateway).until(interrupted).serve().await
 }

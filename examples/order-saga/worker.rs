@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use stateway_client::{Task, TaskError, Worker};
+use stateway_client::{Error, Task, TaskError, Worker};
 
 #[derive(Deserialize)]
 struct Charge {
@@ -15,7 +15,7 @@ struct Delivery {
     address: String,
 }
 
-pub(super) fn worker(gateway: &str) -> Worker {
+pub(crate) fn worker(gateway: &str) -> Worker {
     Worker::new(gateway)
         .role("warehouse")
         .role("payments")
@@ -50,4 +50,13 @@ pub(super) fn worker(gateway: &str) -> Worker {
             );
             Ok(json!({"released": true}))
         })
+}
+
+/// Works until Ctrl-C, and then finishes the tasks that have begun.
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let gateway = std::env::var("STATEWAY_SERVER");
+    let gateway = gateway.unwrap_or_else(|_| "http://127.0.0.1:7380".to_owned());
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    worker(&gateway).until(interrupted).serve().await
 }

@@ -1,15 +1,9 @@
-//! The build server, and the release manager who grants the approval.
+//! The build server of a release.
 
-use std::time::Duration;
-
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use stateway_client::{Client, DecideApproval, ListApprovals, Task, Worker, v1};
+use stateway_client::{Error, Task, Worker};
 
-use crate::Outcome;
-
-pub(super) fn worker(gateway: &str) -> Worker {
+pub(crate) fn worker(gateway: &str) -> Worker {
     Worker::new(gateway)
         .role("ci")
         .role("ops")
@@ -26,28 +20,11 @@ pub(super) fn worker(gateway: &str) -> Worker {
         })
 }
 
-/// Reads the pending approvals until the approval of the release appears, then grants it.
-pub(super) fn person(client: Client, execution: String) -> BoxFuture<'static, Outcome<()>> {
-    async move {
-        let grace = client.acting_as("grace", ["release-manager"])?;
-        loop {
-            let inbox = ListApprovals::from_message(v1::ListApprovalsRequest {
-                parent: "providers/-".to_owned(),
-                ..v1::ListApprovalsRequest::default()
-            });
-            let waiting = grace.approvals_page(inbox).await?.approvals;
-            if let Some(found) = waiting.iter().find(|found| found.execution == execution) {
-                let decide = DecideApproval::from_message(v1::DecideApprovalRequest {
-                    name: found.name.clone(),
-                    decision: v1::decide_approval_request::Choice::Grant.into(),
-                    comment: "looks good".to_owned(),
-                    ..v1::DecideApprovalRequest::default()
-                });
-                grace.decide_approval(decide).await?;
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-    .boxed()
+/// Works until Ctrl-C, and then finishes the tasks that have begun.
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let gateway = std::env::var("STATEWAY_SERVER");
+    let gateway = gateway.unwrap_or_else(|_| "http://127.0.0.1:7380".to_owned());
+    let interrupted = async { drop(tokio::signal::ctrl_c().await) };
+    worker(&gateway).until(interrupted).serve().await
 }

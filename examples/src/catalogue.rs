@@ -3,18 +3,23 @@
 use futures::future::BoxFuture;
 use stateway_client::{Client, Worker};
 
-use crate::Outcome;
 use crate::stage::Verdict;
+use crate::{Outcome, person};
 
 #[path = "../agent-correction/worker.rs"]
+#[allow(dead_code, reason = "the program of its own")]
 mod agent_correction;
 #[path = "../fan-out/worker.rs"]
+#[allow(dead_code, reason = "the program of its own")]
 mod fan_out;
 #[path = "../nightly/worker.rs"]
+#[allow(dead_code, reason = "the program of its own")]
 mod nightly;
 #[path = "../order-saga/worker.rs"]
+#[allow(dead_code, reason = "the program of its own")]
 mod order_saga;
 #[path = "../release-approval/worker.rs"]
+#[allow(dead_code, reason = "the program of its own")]
 mod release_approval;
 
 /// The actions of a person during an execution.
@@ -67,7 +72,7 @@ pub const EXAMPLES: &[Example] = &[
         definitions: &[include_str!(folder!("release-approval/release.yaml"))],
         input: r#"{"version":"1.4.0"}"#,
         worker: release_approval::worker,
-        person: Some(release_approval::person),
+        person: Some(person::release_manager),
         parallel: false,
         golden: include_str!(folder!("release-approval/trajectory.txt")),
         golden_path: folder!("release-approval/trajectory.txt"),
@@ -117,9 +122,10 @@ impl Example {
         if bless && std::fs::write(self.golden_path, trajectory).is_ok() {
             return Verdict::Blessed;
         }
-        match trajectory == self.golden {
-            true => Verdict::Same,
-            false => Verdict::Other,
+        if trajectory == self.golden {
+            Verdict::Same
+        } else {
+            Verdict::Other
         }
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod catalogue;
 pub mod live;
+mod person;
 pub mod stage;
 
 /// The result of an example; the error is only printed.

@@ -163,9 +163,10 @@ async fn of_one(engine: &Engine, view: &View, parallel: bool) -> Outcome<String>
     let plan = Arc::new(Plan::new(parsed.definition)?);
     let records = engine.history(Arc::clone(&view.id), 0, MOST_EVENTS).await?;
     let trajectory = Trajectory::of(plan, records.iter().map(|record| &record.event));
-    Ok(match parallel {
-        true => step_by_step(&trajectory).to_string(),
-        false => trajectory.to_string(),
+    Ok(if parallel {
+        step_by_step(&trajectory).to_string()
+    } else {
+        trajectory.to_string()
     })
 }
 

@@ -5,6 +5,8 @@
     reason = "a test that unwraps an error has failed"
 )]
 
+mod copy;
+
 use stateway_examples::catalogue::EXAMPLES;
 use stateway_examples::stage::run;
 

@@ -53,19 +53,53 @@ async fn a_hidden_approval_leaves_a_record_and_an_absent_one_does_not() {
 
 #[tokio::test]
 async fn a_hidden_provider_and_a_hidden_definition_leave_records() {
-    let rig = AccessRig::audited().await;
+    let rules = r#"
+[[rules]]
+name = "orders"
+who = { subject = "ada" }
+may = "read"
+where = 'provider = b AND definition = order'
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let callers = [("root", &[] as &[&str], None), ("ada", &[], None)];
+    let rig = AccessRig::audited_with(rules, &callers).await;
     rig.apply(RELEASE).await;
+    rig.apply(ORDER).await;
     let before = rig.records().len();
-    // The rules of a worker concern tasks: it may not read.
-    let request = v1::GetProviderRequest {
-        name: "providers/m".into(),
-    };
     let mut providers = rig.rig.gateway.providers().await;
-    let nobody = providers.get_provider(rig.by("nobody", request)).await;
-    assert!(nobody.is_err());
-    let records = told(&rig, before);
-    assert_eq!(records.len(), 1, "{records:?}");
-    assert_eq!(records[0][..3], ["GetProvider", "nobody", "providers/m"]);
+    let mut definitions = rig.definitions().await;
+    for (provider, expected) in [("providers/m", Code::NotFound), ("providers/b", Code::Ok)] {
+        let request = v1::GetProviderRequest {
+            name: provider.into(),
+        };
+        let answer = providers.get_provider(rig.by("ada", request)).await;
+        assert_eq!(answer.err().map_or(Code::Ok, |it| it.code()), expected);
+    }
+    for (definition, expected) in [
+        ("definitions/release", Code::NotFound),
+        ("definitions/order", Code::Ok),
+    ] {
+        let request = v1::GetDefinitionRequest {
+            name: definition.into(),
+        };
+        let answer = definitions.get_definition(rig.by("ada", request)).await;
+        assert_eq!(answer.err().map_or(Code::Ok, |it| it.code()), expected);
+    }
+    let expected = [
+        ["GetProvider", "ada", "providers/m", "NOT_FOUND"],
+        ["GetDefinition", "ada", "definitions/release", "NOT_FOUND"],
+    ];
+    assert_eq!(
+        told(&rig, before),
+        expected.map(|it| it.map(ToOwned::to_owned))
+    );
+    for record in rig.records().into_iter().skip(before) {
+        assert_eq!((&*record.permission, &*record.rule), ("read", ""));
+    }
 }
 
 #[tokio::test]
@@ -93,4 +127,22 @@ async fn a_definition_is_recorded_by_its_name_whether_it_is_applied_or_refused()
     );
     let first = &rig.records()[before];
     assert_eq!(first.result, name);
+}
+
+#[tokio::test]
+async fn a_start_is_recorded_with_the_rule_that_allowed_it() {
+    let rig = AccessRig::audited().await;
+    rig.apply(RELEASE).await;
+    for (who, id, rule) in [("ada", "a1", "tenants-start"), ("root", "a2", "admins")] {
+        rig.begin(who, "release", (id, "acme")).await.unwrap();
+        let record = rig.records().pop().unwrap();
+        assert_eq!((&*record.verb, &*record.actor), ("StartExecution", who));
+        assert_eq!((&*record.outcome, &*record.proof), ("OK", "api-key"));
+        assert_eq!((&*record.permission, &*record.rule), ("start", rule));
+    }
+    // No rule allows the start for another tenant.
+    let refused = rig.begin("ada", "release", ("a3", "evil")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+    let record = rig.records().pop().unwrap();
+    assert_eq!((&*record.permission, &*record.rule), ("start", ""));
 }

@@ -1,25 +1,25 @@
 //! The dashboard is decided by the same rules.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use stateway_access::Permission;
+use stateway_client::v1;
+use stateway_dashboard::{definition_actions, execution_actions};
+use stateway_visitor::{Visitor, exchange};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use stateway_access::Permission;
-
 use super::rig::{AccessRig, Caller, ORDER, RELEASE, name};
-use crate::dashboard::visit::Visit;
+use super::workers::{Worker, offer};
 
 /// The answer to a request for a page.
 async fn page(rig: &AccessRig, who: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(rig.rig.gateway.address).await.unwrap();
     let key = rig.key(who);
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         authorization: Bearer {key}\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n");
+    exchange(&rig.rig.gateway, &head, b"").await
 }
 
 #[tokio::test]
@@ -93,21 +93,73 @@ async fn metrics_are_for_readers_of_everything() {
     }
 }
 
-/// Every form of the dashboard that changes something, and the permission that it needs.
-const FORMS: [(&str, Permission); 13] = [
-    ("/executions/b/x/do/retry-now", Permission::Steer),
-    ("/executions/b/x/do/retry-from", Permission::Steer),
-    ("/executions/b/x/do/resume", Permission::Steer),
-    ("/executions/b/x/do/pause", Permission::Steer),
-    ("/executions/b/x/do/signal", Permission::Signal),
-    ("/executions/b/x/do/cancel", Permission::Stop),
-    ("/executions/b/x/do/kill", Permission::Stop),
-    ("/executions/b/x/do/purge", Permission::Operate),
-    ("/definitions/nightly/start", Permission::Start),
-    ("/definitions/nightly/do/disable-trigger", Permission::Steer),
-    ("/definitions/nightly/do/enable-trigger", Permission::Steer),
-    ("/definitions/nightly/do/delete", Permission::Define),
-    ("/inbox/decide", Permission::Approve),
+/// The form of a page: its path, the permission that it needs, and fields beside those of all forms.
+type Form = (
+    &'static str,
+    Permission,
+    &'static [(&'static str, &'static str)],
+);
+
+/// The execution of the form for several executions.
+const SELECTED: (&str, &str) = ("row", "b/z");
+
+/// Forms of the dashboard that change what their visitor sees, and nothing else.
+const OWN: [&str; 3] = ["/acting", "/display", "/views"];
+
+/// The start of a definition of an engine, which has no page that could say why it is refused.
+const START_OF_ENGINE: &str = "/providers/m/definitions/script/start";
+
+/// Every other form of the dashboard.
+const FORMS: [Form; 18] = [
+    (
+        "/executions/selected",
+        Permission::Steer,
+        &[("do", "pause"), SELECTED],
+    ),
+    (
+        "/executions/selected",
+        Permission::Signal,
+        &[("do", "signal"), SELECTED],
+    ),
+    (
+        "/executions/selected",
+        Permission::Stop,
+        &[("do", "cancel"), SELECTED],
+    ),
+    ("/executions/b/x/do/retry-now", Permission::Steer, &[]),
+    ("/executions/b/x/do/retry-from", Permission::Steer, &[]),
+    ("/executions/b/x/do/resume", Permission::Steer, &[]),
+    ("/executions/b/x/do/pause", Permission::Steer, &[]),
+    ("/executions/b/x/do/signal", Permission::Signal, &[]),
+    ("/executions/b/x/do/cancel", Permission::Stop, &[]),
+    ("/executions/b/x/do/kill", Permission::Stop, &[]),
+    ("/executions/b/x/do/purge", Permission::Operate, &[]),
+    ("/definitions/nightly/start", Permission::Start, &[]),
+    ("/definitions/nightly/do/run-now", Permission::Start, &[]),
+    (
+        "/definitions/nightly/do/disable-trigger",
+        Permission::Steer,
+        &[],
+    ),
+    (
+        "/definitions/nightly/do/enable-trigger",
+        Permission::Steer,
+        &[],
+    ),
+    ("/definitions/nightly/do/delete", Permission::Define, &[]),
+    (
+        "/inbox/decide",
+        Permission::Approve,
+        &[("name", "providers/b/executions/y/approvals/sign-off~1")],
+    ),
+    (
+        "/inbox/resolve",
+        Permission::Approve,
+        &[
+            ("name", "providers/b/executions/e/escalations/pay~1"),
+            ("action", "resume"),
+        ],
+    ),
 ];
 
 const NIGHTLY: &str = "\
@@ -117,6 +169,177 @@ steps:
   - name: sign-off
     approval: {role: ops}
 ";
+
+const PAID: &str = "\
+name: paid
+steps:
+  - name: paid
+    signal: payment-settled
+";
+
+/// The source of a folder.
+fn source_of(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text.push_str(&source_of(&path));
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            text.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+    text
+}
+
+/// Every route of the dashboard that takes a form, by its source, with the names of actions.
+fn routes_of_forms() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/dashboard/src");
+    let source = source_of(&folder);
+    let mut routes = BTreeSet::new();
+    for part in source.split(".route(").skip(1) {
+        // The methods of a route are before the next route.
+        let (path, rest) = part.trim_start().split_once(',').unwrap();
+        let handlers = rest.split('}').next().unwrap();
+        if !handlers.contains("post(") {
+            continue;
+        }
+        let path = path.trim_matches('"');
+        let actions = match path {
+            "/executions/{provider}/{id}/do/{action}" => execution_actions(),
+            "/definitions/{definition}/do/{action}" => definition_actions(),
+            path => {
+                assert!(!path.contains("{action}"), "{path}");
+                vec![""]
+            }
+        };
+        routes.extend(actions.iter().map(|it| path.replace("{action}", it)));
+    }
+    routes
+}
+
+/// Whether a path is one of a route.
+fn is_of(path: &str, route: &str) -> bool {
+    let (path, route) = (path.split('/'), route.split('/'));
+    path.clone().count() == route.clone().count()
+        && path
+            .zip(route)
+            .all(|(part, of)| part == of || of.starts_with('{'))
+}
+
+#[test]
+fn a_form_without_an_expected_permission_fails() {
+    let known = FORMS.iter().map(|(path, ..)| *path);
+    let known = known.chain(OWN).chain([START_OF_ENGINE]);
+    let known: Vec<_> = known.collect();
+    let routes = routes_of_forms();
+    for route in &routes {
+        let is_known = known.iter().any(|path| is_of(path, route));
+        assert!(is_known, "{route} is not in FORMS");
+    }
+    for path in known {
+        let is_served = routes.iter().any(|route| is_of(path, route));
+        assert!(is_served, "{path} is in FORMS, and no form");
+    }
+}
+
+/// What a page sends until it ends, or within a time if it is live.
+async fn live_page(rig: &AccessRig, who: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(SocketAddr::from(&rig.rig.gateway))
+        .await
+        .unwrap();
+    let key = rig.key(who);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         accept: text/event-stream\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let reading = stream.read_to_end(&mut answer);
+    // A live page ends with its reader. What it shows comes first.
+    let _ = tokio::time::timeout(Duration::from_secs(2), reading).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// A definition whose names are on no page but those of the definition and its executions.
+const ZEBRA: &str = "\
+name: zebra
+trigger: {schedule: '0 3 * * *'}
+steps:
+  - {name: graze, agent: agent-savanna, timeout: 5m}
+  - name: gallop
+    approval: {role: ops}
+";
+
+#[tokio::test]
+async fn no_page_shows_anything_of_an_execution_without_the_permission_to_read() {
+    let rule = |permission: Permission| {
+        format!(
+            "[[rules]]\nname = \"{permission}\"\nwho = {{ role = \"{permission}\" }}\n\
+             may = \"{permission}\"\n"
+        )
+    };
+    let mut rules = Permission::ALL.map(rule).concat();
+    rules.push_str("[[rules]]\nname = \"root\"\nwho = { role = \"root\" }\nmay = \"admin\"\n");
+    let names = Permission::ALL.map(Permission::as_str);
+    let roles = names.map(|name| [name, "ops"]);
+    let mut callers: Vec<Caller<'_>> = vec![("root", &["root"], None)];
+    for (name, roles) in names.iter().zip(&roles) {
+        callers.push((name, roles, None));
+    }
+    let rig = AccessRig::with(&rules, &callers).await;
+    rig.apply(ZEBRA).await;
+    let offered = v1::Offer {
+        worker_id: "warden".into(),
+        ..offer("agent-savanna", "")
+    };
+    let mut worker = Worker::connect(&rig, "root", offered).await.unwrap();
+    rig.begin("root", "zebra", ("hidden-7", "")).await.unwrap();
+    worker.task().await;
+    // The name of the worker in addresses has its identity.
+    let workers = page(&rig, "root", "/workers").await;
+    let (_, at) = workers.split_once("\"/workers/b/").expect("a link");
+    let detail = format!("/workers/b/{}", at.split('"').next().unwrap());
+    let live_detail = format!("{detail}/live");
+    // Each page, with a text that readers see on it.
+    let pages = [
+        ("/executions", "hidden-7"),
+        ("/executions/b/hidden-7", "graze"),
+        ("/executions/b/hidden-7/history", "graze"),
+        ("/inbox", "gallop"),
+        ("/definitions", "zebra"),
+        ("/definitions/zebra", "graze"),
+        ("/schedules", "zebra"),
+        ("/workers", "warden"),
+        (&*detail, "hidden-7"),
+        ("/providers", "providers/b"),
+        ("/executions/live?row=b/hidden-7", "zebra"),
+        ("/executions/b/hidden-7/live", "graze"),
+        ("/inbox/live", "gallop"),
+        ("/workers/live", "warden"),
+        (&*live_detail, "hidden-7"),
+    ];
+    let home = page(&rig, "start", "/").await;
+    assert!(home.contains("location: /executions\r\n"), "{home}");
+    let rig = &rig;
+    let asked = Permission::ALL.into_iter().flat_map(|permission| {
+        let asked = pages.into_iter().map(move |(path, text)| async move {
+            let answer = live_page(rig, permission.as_str(), path).await;
+            (permission, path, text, answer)
+        });
+        asked.collect::<Vec<_>>()
+    });
+    for (permission, path, text, answer) in futures::future::join_all(asked).await {
+        let reads = [Permission::Read, Permission::ReadPayloads].contains(&permission);
+        if reads {
+            assert!(answer.contains(text), "{path} {permission}: {answer}");
+            continue;
+        }
+        for hidden in ["hidden-7", "zebra", "graze", "gallop", "warden"] {
+            let is_shown = answer.contains(hidden) && !path.contains(hidden);
+            assert!(!is_shown, "{path} {permission} {hidden}: {answer}");
+        }
+    }
+}
 
 #[tokio::test]
 async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
@@ -141,11 +364,11 @@ async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
     let rig = AccessRig::with(&rules, &callers).await;
     rig.apply(NIGHTLY).await;
     rig.begin("root", "nightly", ("x", "")).await.unwrap();
-    // One of its own, because the other one ends on the way.
+    // Others of their own, because this one ends on the way.
     rig.begin("root", "nightly", ("y", "")).await.unwrap();
-    let approval = format!("{}/approvals/sign-off~1", name("y"));
+    rig.begin("root", "nightly", ("z", "")).await.unwrap();
+    rig.escalated("e", "").await;
     let fields = [
-        ("name", approval.as_str()),
         ("answer", "grant"),
         ("signal", "go"),
         ("input", "{}"),
@@ -154,26 +377,64 @@ async fn every_form_is_denied_without_its_permission_and_taken_with_it() {
     ];
     let mut visits = Vec::new();
     for permission in Permission::ALL {
-        let mut visit = Visit::with_key(&rig.rig.gateway, rig.key(permission.as_str()));
+        let mut visit = Visitor::with_key(&rig.rig.gateway, rig.key(permission.as_str()));
         // Any page with a form has the token that every form carries. A page has no button for what is refused, but
         // the question behind the button can be asked.
         let on = visit.get("/executions/b/x/do/signal").await;
         visits.push((permission, visit, on));
     }
     let mut taken = 0;
-    for (path, needed) in FORMS {
+    for (number, (path, needed, more)) in FORMS.into_iter().enumerate() {
         for (permission, visit, on) in &mut visits {
-            let mut answer = visit.send(on, path, &fields).await;
+            // Each form has an id of its own, or it would be the repetition of another one.
+            let id = format!("{}-{number}", on.field("request_id"));
+            let csrf = on.field("csrf");
+            let proof = [("csrf", &*csrf), ("request_id", &*id)];
+            let fields = [&proof[..], &fields, more].concat();
+            let mut answer = visit.post(path, &fields).await;
             if answer.status == 303 {
-                let to = answer.headers["location"].clone();
+                let to = answer.header("location").to_owned();
                 answer = visit.get(&to).await;
             }
             let is_denied = answer.body.contains("o access rule allows you to");
-            assert_eq!(is_denied, *permission != needed, "{path} {permission}");
+            assert_eq!(
+                is_denied,
+                *permission != needed,
+                "{path} {permission}: {}",
+                answer.body
+            );
             taken += usize::from(!is_denied);
         }
     }
     assert_eq!(taken, FORMS.len());
+    // Only the effect of a start is seen.
+    let start = START_OF_ENGINE;
+    let script = r#"{"steps": [{"name": "pay"}]}"#;
+    for (permission, visit, on) in &mut visits {
+        visit.send(on, start, &[("input", script)]).await;
+        let list = v1::ListExecutionsRequest {
+            parent: "providers/m".into(),
+            ..v1::ListExecutionsRequest::default()
+        };
+        let mut executions = rig.executions().await;
+        let listed = executions.list_executions(rig.by("root", list)).await;
+        let listed = listed.unwrap().into_inner().executions.len();
+        // The permissions are in the order of `Permission::ALL`.
+        let is_after = *permission >= Permission::Start;
+        assert_eq!(listed, usize::from(is_after), "{start} {permission}");
+    }
+    // What was taken has happened.
+    let escalation = v1::GetEscalationRequest {
+        name: format!("{}/escalations/pay~1", name("e")),
+    };
+    let mut approvals = rig.approvals().await;
+    let escalation = approvals.get_escalation(rig.by("root", escalation)).await;
+    let escalation = escalation.unwrap().into_inner();
+    assert_eq!(escalation.state(), v1::escalation::State::Resolved);
+    let resolution = escalation.resolution.unwrap();
+    assert_eq!(resolution.decision.unwrap().decided_by, "approve");
+    let selected = rig.get("root", "z").await.unwrap();
+    assert_eq!(selected.native_state, "cancelled");
 }
 
 /// The text of each element that begins with this and has this in its tag.
@@ -240,6 +501,18 @@ where = \"labels.tenant = acme\"
     assert_eq!(buttons(&definition).1, ["Disable the trigger", "Delete"]);
     let whole = page(&rig, "root", "/executions/b/other").await;
     assert_eq!(buttons(&whole).1, [""; 0], "{whole}");
+    rig.apply(PAID).await;
+    rig.begin("root", "paid", ("waits", "acme")).await.unwrap();
+    let waits = page(&rig, "rita", "/executions/b/waits").await;
+    let (able, refused) = buttons(&waits);
+    assert!(!able.contains(&"Send a signal"), "{waits}");
+    assert!(refused.contains(&"Send a signal"), "{waits}");
+    assert!(
+        waits.contains("permission \u{201c}signal\u{201d}"),
+        "{waits}"
+    );
+    let root = page(&rig, "root", "/executions/b/waits").await;
+    assert!(buttons(&root).0.contains(&"Send a signal"), "{root}");
     // The API says the same.
     let who = page(&rig, "rita", "/whoami").await;
     assert!(

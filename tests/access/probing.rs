@@ -1,19 +1,29 @@
 //! A tenant that asks for what another tenant has: every answer is the answer for something that does not
 //! exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use prost::Message;
 use stateway_client::v1;
 use stateway_client::v1::read_payload_request::Source;
 use stateway_client::v1::watch_executions_response::Kind;
 use tonic::{Code, Status};
 
-use super::rig::{AccessRig, RELEASE, name, whole};
+use super::rig::{AccessRig, CALLERS, ORDER, RELEASE, TENANTS, name, whole};
 use crate::support::reason_of;
 
+/// Members operate what their tenant has, so that those methods are asked as well.
+const OPERATORS: &str = r#"
+[[rules]]
+name = "tenants-operate"
+who = { role = "member" }
+may = "operate"
+where = "labels.tenant = caller.tenant"
+"#;
+
 async fn rig() -> AccessRig {
-    let rig = AccessRig::start().await;
+    let rig = AccessRig::with(&format!("{TENANTS}{OPERATORS}"), &CALLERS).await;
     rig.apply(RELEASE).await;
     rig.begin("ada", "release", ("theirs", "acme"))
         .await
@@ -22,12 +32,115 @@ async fn rig() -> AccessRig {
     rig
 }
 
+/// The fields of the descriptors that say what a request names. `prost-types` does not know the annotation.
+mod annotated {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Files {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) files: Vec<File>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct File {
+        #[prost(message, repeated, tag = "4")]
+        pub(super) messages: Vec<Request>,
+        #[prost(message, repeated, tag = "6")]
+        pub(super) services: Vec<Service>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Request {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) fields: Vec<Field>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Field {
+        #[prost(message, optional, tag = "8")]
+        pub(super) options: Option<Options>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Options {
+        #[prost(message, optional, tag = "1055")]
+        pub(super) reference: Option<Reference>,
+    }
+
+    /// `google.api.ResourceReference`.
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Reference {
+        #[prost(string, tag = "1")]
+        pub(super) of: String,
+        #[prost(string, tag = "2")]
+        pub(super) child: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Service {
+        #[prost(message, repeated, tag = "2")]
+        pub(super) methods: Vec<Method>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Method {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) request: String,
+    }
+}
+
+/// Whether a field names an execution or a part of one.
+fn names_execution(field: &annotated::Field) -> bool {
+    let reference = field.options.as_ref().and_then(|it| it.reference.as_ref());
+    let Some(reference) = reference else {
+        return false;
+    };
+    let kind = |of: &str| of.strip_prefix("stateway.dev/").unwrap_or(of).to_owned();
+    let parts = ["Step", "Branch", "Event"];
+    // A payload is named by whatever has it.
+    let named = ["*", "Execution", "Approval", "Escalation"];
+    let of = kind(&reference.of);
+    let is_named = named.contains(&&*of) || parts.contains(&&*of);
+    is_named || parts.contains(&&*kind(&reference.child))
+}
+
+/// Every method whose request names an execution, by the descriptors: `get_execution`.
+fn methods_that_name_an_execution() -> BTreeSet<String> {
+    let files = annotated::Files::decode(stateway_proto::DESCRIPTORS).unwrap();
+    let messages = files.files.iter().flat_map(|file| &file.messages);
+    let naming = messages.filter(|message| message.fields.iter().any(names_execution));
+    let naming: BTreeSet<_> = naming
+        .map(|message| format!(".stateway.v1.{}", message.name))
+        .collect();
+    let services = files.files.iter().flat_map(|file| &file.services);
+    let methods = services.flat_map(|service| &service.methods);
+    let methods = methods.filter(|method| naming.contains(&method.request));
+    methods.map(|method| snake_case(&method.name)).collect()
+}
+
+fn snake_case(name: &str) -> String {
+    let mut written = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !written.is_empty() {
+            written.push('_');
+        }
+        written.push(letter.to_ascii_lowercase());
+    }
+    written
+}
+
+/// A method, and the variant of its request.
+type Asked = (&'static str, &'static str);
+
 /// Every method that names one execution, with the answer for it.
 #[allow(
     clippy::needless_update,
     reason = "some of the requests have nothing but a name"
 )]
-async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<&'static str, Status> {
+async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<Asked, Status> {
     let mut answers = BTreeMap::new();
     let mut client = rig.executions().await;
     let mut recovery = rig.recovery().await;
@@ -35,9 +148,13 @@ async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<&'static s
     let name = name(id);
     macro_rules! ask {
         ($client:ident, $method:ident, $request:expr) => {
+            ask!($client, $method, $request, "");
+        };
+        ($client:ident, $method:ident, $request:expr, $variant:expr) => {
             let answer = $client.$method(rig.by(who, $request)).await;
             let answer = answer.map(|_| ()).unwrap_err();
-            answers.insert(stringify!($method), answer);
+            let other = answers.insert((stringify!($method), $variant), answer);
+            assert!(other.is_none(), "two answers for one request");
         };
     }
     macro_rules! named {
@@ -58,6 +175,7 @@ async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<&'static s
     named!(client, retry_now, RetryNowRequest);
     named!(client, retry_from, RetryFromRequest);
     named!(client, adopt_definition, AdoptDefinitionRequest);
+    named!(client, purge_execution, PurgeExecutionRequest);
     let project = v1::ProjectExecutionRequest {
         name: name.clone(),
         vocabulary: "ioa".into(),
@@ -79,7 +197,7 @@ async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<&'static s
             },
             ..v1::ListEventsRequest::default()
         };
-        ask!(client, list_events, events);
+        ask!(client, list_events, events, branch);
     }
     let step = v1::GetStepRequest {
         name: format!("{name}/steps/sign-off"),
@@ -96,7 +214,14 @@ async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<&'static s
     };
     ask!(client, watch_executions, watch);
     named!(recovery, verify_execution, VerifyExecutionRequest);
+    named!(recovery, recover_execution, RecoverExecutionRequest);
     named!(recovery, replay_execution, ReplayExecutionRequest);
+    let replay = v1::ReplayExecutionRequest {
+        name: name.clone(),
+        branch: format!("{name}/branches/0"),
+        ..v1::ReplayExecutionRequest::default()
+    };
+    ask!(recovery, replay_execution, replay, "/branches/0");
     named!(recovery, export_history, ExportHistoryRequest);
     let branches = v1::ListBranchesRequest {
         parent: name.clone(),
@@ -133,14 +258,19 @@ async fn what_another_tenant_has_is_exactly_like_what_does_not_exist() {
     let rig = rig().await;
     let theirs = every_verb(&rig, "eve", "theirs").await;
     let absent = every_verb(&rig, "eve", "absent").await;
-    for (method, status) in &theirs {
-        assert_eq!(status.code(), Code::NotFound, "{method}: {status}");
+    for (asked, status) in &theirs {
+        assert_eq!(status.code(), Code::NotFound, "{asked:?}: {status}");
         assert_eq!(
             whole(status, ("theirs", "X")),
-            whole(&absent[method], ("absent", "X")),
-            "{method}"
+            whole(&absent[asked], ("absent", "X")),
+            "{asked:?}"
         );
     }
+    let asked: BTreeSet<_> = theirs
+        .keys()
+        .map(|(method, _)| (*method).to_owned())
+        .collect();
+    assert_eq!(asked, methods_that_name_an_execution());
     // Nothing has happened to it.
     let seen = rig.get("ada", "theirs").await.unwrap();
     assert_eq!(seen.sub_state(), v1::SubState::Waiting);
@@ -538,19 +668,48 @@ async fn a_tenant_whose_name_is_a_pattern_gets_only_its_own() {
     assert_eq!(page.unwrap().into_inner().executions, []);
 }
 
-/// The middle of many times, so that single slow answers do not count.
-async fn median(rig: &AccessRig, id: &str) -> Duration {
-    let mut client = rig.executions().await;
+/// What is asked for something that is not found.
+#[derive(Debug, Clone, Copy)]
+enum Question {
+    GetExecution,
+    CancelExecution,
+    GetApproval,
+}
+
+/// How long one answer takes.
+async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
+    let (mut client, mut approvals) = (rig.executions().await, rig.approvals().await);
+    let get = v1::GetExecutionRequest {
+        name: name(id),
+        ..v1::GetExecutionRequest::default()
+    };
+    let cancel = v1::CancelExecutionRequest {
+        name: name(id),
+        ..v1::CancelExecutionRequest::default()
+    };
+    let approval = v1::GetApprovalRequest {
+        name: format!("{}/approvals/sign-off~1", name(id)),
+    };
+    // The middle of many times, so that single slow answers do not count.
     let mut times = Vec::new();
     for _ in 0..200 {
-        let get = v1::GetExecutionRequest {
-            name: name(id),
-            ..v1::GetExecutionRequest::default()
-        };
-        let request = rig.by("eve", get);
         let began = Instant::now();
-        client.get_execution(request).await.unwrap_err();
+        let code = match question {
+            Question::GetExecution => {
+                let answer = client.get_execution(rig.by("eve", get.clone())).await;
+                answer.unwrap_err().code()
+            }
+            Question::CancelExecution => {
+                let answer = client.cancel_execution(rig.by("eve", cancel.clone())).await;
+                answer.unwrap_err().code()
+            }
+            Question::GetApproval => {
+                let answer = approvals.get_approval(rig.by("eve", approval.clone()));
+                answer.await.unwrap_err().code()
+            }
+        };
         times.push(began.elapsed());
+        assert_eq!(code, Code::NotFound, "{question:?}");
     }
     times.sort();
     times[times.len() / 2]
@@ -559,13 +718,182 @@ async fn median(rig: &AccessRig, id: &str) -> Duration {
 #[tokio::test]
 async fn not_found_takes_about_as_long_for_hidden_as_for_absent() {
     let rig = rig().await;
-    // Both kinds alternate, so that a busy machine slows both.
-    let mut ratios = Vec::new();
-    for _ in 0..5 {
-        let (hidden, absent) = (median(&rig, "theirs").await, median(&rig, "absent").await);
-        ratios.push(hidden.as_secs_f64() / absent.as_secs_f64());
+    for question in [
+        Question::GetExecution,
+        Question::CancelExecution,
+        Question::GetApproval,
+    ] {
+        // Both kinds alternate, so that a busy machine slows both.
+        let mut ratios = Vec::new();
+        for _ in 0..5 {
+            let hidden = time_of(&rig, question, "theirs").await;
+            let absent = time_of(&rig, question, "absent").await;
+            ratios.push(hidden.as_secs_f64() / absent.as_secs_f64());
+        }
+        ratios.sort_by(f64::total_cmp);
+        let middle = ratios[ratios.len() / 2];
+        assert!((0.5..2.0).contains(&middle), "{question:?}: {ratios:?}");
     }
-    ratios.sort_by(f64::total_cmp);
-    let middle = ratios[ratios.len() / 2];
-    assert!((0.5..2.0).contains(&middle), "{ratios:?}");
+}
+
+#[tokio::test]
+async fn a_hidden_definition_is_exactly_like_one_that_does_not_exist() {
+    let rules = r#"
+[[rules]]
+name = "orders"
+who = { subject = "ada" }
+may = ["read", "start", "steer", "define"]
+where = "provider = b AND definition = order"
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let rig = AccessRig::with(rules, &[("root", &[], None), ("ada", &[], None)]).await;
+    rig.apply(ORDER).await;
+    rig.apply(RELEASE).await;
+    let mut definitions = rig.definitions().await;
+    let mut triggers = rig.triggers().await;
+    let mut executions = rig.executions().await;
+    let mut answers = Vec::new();
+    for id in ["release", "missing"] {
+        let name = format!("definitions/{id}");
+        let get = v1::GetDefinitionRequest { name: name.clone() };
+        let get = definitions.get_definition(rig.by("ada", get)).await;
+        let get = get.unwrap_err();
+        assert_eq!(get.code(), Code::NotFound, "{get}");
+        let delete = v1::DeleteDefinitionRequest {
+            name: name.clone(),
+            ..v1::DeleteDefinitionRequest::default()
+        };
+        let delete = definitions.delete_definition(rig.by("ada", delete)).await;
+        let disable = v1::DisableTriggerRequest {
+            name: format!("{name}/trigger"),
+            ..v1::DisableTriggerRequest::default()
+        };
+        let disable = triggers.disable_trigger(rig.by("ada", disable)).await;
+        let enable = v1::EnableTriggerRequest {
+            name: format!("{name}/trigger"),
+            ..v1::EnableTriggerRequest::default()
+        };
+        let enable = triggers.enable_trigger(rig.by("ada", enable)).await;
+        let start = v1::StartExecutionRequest {
+            parent: "providers/b".into(),
+            definition: name,
+            ..v1::StartExecutionRequest::default()
+        };
+        let start = executions.start_execution(rig.by("ada", start)).await;
+        let of = [
+            ("get", get),
+            ("delete", delete.unwrap_err()),
+            ("disable", disable.unwrap_err()),
+            ("enable", enable.unwrap_err()),
+            ("start", start.unwrap_err()),
+        ];
+        answers.push(of.map(|(verb, status)| (verb, whole(&status, (id, "X")))));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let list = v1::ListDefinitionsRequest {
+        parent: "providers/b".into(),
+        ..v1::ListDefinitionsRequest::default()
+    };
+    let listed = definitions.list_definitions(rig.by("ada", list)).await;
+    assert!(!format!("{listed:?}").contains("release"), "{listed:?}");
+    // Nothing has happened to it.
+    rig.begin("root", "release", ("still-there", ""))
+        .await
+        .unwrap();
+}
+
+/// A definition that asks for so many approvals that they do not fit into the pages of one call.
+fn many() -> String {
+    let step = |number| format!("  - {{name: ask-{number}, approval: {{role: ops}}}}\n");
+    let steps: String = (1..=20).map(step).collect();
+    format!("name: many\nsteps:\n{steps}")
+}
+
+#[tokio::test]
+async fn many_requests_of_one_execution_of_another_tenant_are_listed_like_those_of_none() {
+    let rig = rig().await;
+    rig.apply(&many()).await;
+    rig.begin("ada", "many", ("theirs-many", "acme"))
+        .await
+        .unwrap();
+    let mut client = rig.approvals().await;
+    let list = |id: &str, page_size| v1::ListApprovalsRequest {
+        parent: "providers/-".into(),
+        filter: format!("execution = b/{id} AND state:*"),
+        page_size,
+        ..v1::ListApprovalsRequest::default()
+    };
+    for page_size in [0, 1, 3] {
+        for id in ["theirs-many", "absent"] {
+            let page = client
+                .list_approvals(rig.by("eve", list(id, page_size)))
+                .await;
+            let page = page.unwrap().into_inner();
+            let nothing = v1::ListApprovalsResponse::default();
+            assert_eq!(page, nothing, "{id} {page_size}");
+        }
+        let page = client
+            .list_approvals(rig.by("ada", list("theirs-many", page_size)))
+            .await;
+        let page = page.unwrap().into_inner();
+        let expected = if page_size == 0 { 20 } else { page_size };
+        assert_eq!(page.approvals.len(), usize::try_from(expected).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_escalation_of_another_tenant_is_exactly_like_one_that_does_not_exist() {
+    let rig = AccessRig::start().await;
+    let theirs = rig.escalated("theirs", "acme").await;
+    let mut client = rig.approvals().await;
+    let get = |name: &str| v1::GetEscalationRequest { name: name.into() };
+    let resolve = |name: &str| v1::ResolveEscalationRequest {
+        name: name.into(),
+        action: v1::resolution::Action::Resume.into(),
+        ..v1::ResolveEscalationRequest::default()
+    };
+    let mut answers = Vec::new();
+    for (name, id) in [
+        (theirs.clone(), "theirs"),
+        (theirs.replace("theirs", "absent"), "absent"),
+    ] {
+        let got = client.get_escalation(rig.by("eve", get(&name))).await;
+        let got = got.unwrap_err();
+        let resolved = client
+            .resolve_escalation(rig.by("eve", resolve(&name)))
+            .await;
+        let resolved = resolved.unwrap_err();
+        assert_eq!(
+            (got.code(), resolved.code()),
+            (Code::NotFound, Code::NotFound),
+            "{id}"
+        );
+        answers.push([whole(&got, (id, "X")), whole(&resolved, (id, "X"))]);
+    }
+    assert_eq!(answers[0], answers[1]);
+    let list = v1::ListEscalationsRequest {
+        parent: "providers/b".into(),
+        ..v1::ListEscalationsRequest::default()
+    };
+    let listed = client.list_escalations(rig.by("eve", list)).await;
+    assert_eq!(listed.unwrap().into_inner().escalations, []);
+    // It is there, nothing has happened to it, and its own tenant can resolve it.
+    let found = client.get_escalation(rig.by("ada", get(&theirs))).await;
+    let found = found.unwrap().into_inner();
+    assert_eq!(found.state(), v1::escalation::State::Pending);
+    // A viewer of the tenant reads it and learns why it cannot resolve it.
+    let viewer = client
+        .resolve_escalation(rig.by("vic", resolve(&theirs)))
+        .await;
+    assert_eq!(viewer.unwrap_err().code(), Code::PermissionDenied);
+    let resolved = client
+        .resolve_escalation(rig.by("ada", resolve(&theirs)))
+        .await;
+    let resolved = resolved.unwrap().into_inner();
+    assert_eq!(resolved.state(), v1::escalation::State::Resolved);
+    assert_eq!(resolved.step, "pay");
 }

@@ -11,13 +11,16 @@ use stateway_client::v1::approvals_client::ApprovalsClient;
 use stateway_client::v1::definitions_client::DefinitionsClient;
 use stateway_client::v1::executions_client::ExecutionsClient;
 use stateway_client::v1::recovery_client::RecoveryClient;
+use stateway_client::v1::triggers_client::TriggersClient;
 use stateway_client::v1::workers_client::WorkersClient;
 use stateway_gateway::{AccessSettings, AuditSettings, RulesSource};
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::support::{BuiltInRig, clock, error_info, hint_of};
+use crate::support::{BuiltIn, BuiltInRig, TestGateway, clock, error_info, hint_of};
+
+use super::workers::{Worker, offer};
 
 /// Two tenants, each with people who see, start and decide, and a worker; an administrator; and someone
 /// whom no rule concerns.
@@ -73,12 +76,22 @@ steps:
     input: {secret: '${input.secret}'}
 ";
 
+/// A definition whose only step asks a person if it fails.
+pub(super) const ESCALATES: &str = "\
+name: escalates
+escalation: {role: ops}
+steps:
+  - {name: pay, agent: agent-billing, timeout: 5m, onFailure: escalate}
+";
+
 pub(super) struct AccessRig {
     pub(super) rig: BuiltInRig,
     keys: HashMap<String, String>,
     pub(super) key_file: PathBuf,
     pub(super) rules: PathBuf,
     folder: tempfile::TempDir,
+    /// The store of a second engine.
+    second: Option<tempfile::TempDir>,
 }
 
 /// A caller: name, roles, tenant.
@@ -101,12 +114,26 @@ impl AccessRig {
     }
 
     pub(super) async fn with(rules: &str, callers: &[Caller<'_>]) -> Self {
-        Self::made(rules, callers, false).await
+        Self::made(rules, callers, false, |gateway| gateway).await
+    }
+
+    /// With a second built-in engine, `c`.
+    pub(super) async fn with_second_engine(rules: &str, callers: &[Caller<'_>]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let second = BuiltIn::open(folder.path().join("second.db"));
+        let more = |gateway: TestGateway| gateway.with_engine("c", second);
+        let mut rig = Self::made(rules, callers, false, more).await;
+        rig.second = Some(folder);
+        rig
     }
 
     /// With an audit log.
     pub(super) async fn audited() -> Self {
-        Self::made(TENANTS, &CALLERS, true).await
+        Self::audited_with(TENANTS, &CALLERS).await
+    }
+
+    pub(super) async fn audited_with(rules: &str, callers: &[Caller<'_>]) -> Self {
+        Self::made(rules, callers, true, |gateway| gateway).await
     }
 
     /// The records of an audit log so far.
@@ -119,7 +146,12 @@ impl AccessRig {
         parsed.map(|line| line.unwrap().record).collect()
     }
 
-    async fn made(rules: &str, callers: &[Caller<'_>], is_audited: bool) -> Self {
+    async fn made(
+        rules: &str,
+        callers: &[Caller<'_>],
+        is_audited: bool,
+        more: impl FnOnce(TestGateway) -> TestGateway,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut file = KeyFile::default();
         let mut keys = HashMap::new();
@@ -149,7 +181,7 @@ impl AccessRig {
                 },
                 reload_interval: Duration::from_millis(20),
             };
-            gateway.with_memory("m", &clock())
+            more(gateway.with_memory("m", &clock()))
         });
         Self {
             rig: rig.await,
@@ -157,6 +189,7 @@ impl AccessRig {
             key_file,
             rules: rule_file,
             folder,
+            second: None,
         }
     }
 
@@ -210,6 +243,10 @@ impl AccessRig {
         self.rig.workers().await
     }
 
+    pub(super) async fn triggers(&self) -> TriggersClient<Channel> {
+        TriggersClient::new(self.rig.gateway.channel().await)
+    }
+
     pub(super) async fn apply(&self, source: &str) {
         let request = v1::ApplyDefinitionRequest {
             source: source.into(),
@@ -250,6 +287,20 @@ impl AccessRig {
             .start_execution(self.by(who, request))
             .await;
         started.map(tonic::Response::into_inner)
+    }
+
+    /// An execution of a tenant with an escalated step; the name of the escalation.
+    pub(super) async fn escalated(&self, id: &str, tenant: &str) -> String {
+        self.apply(ESCALATES).await;
+        let offered = offer("agent-billing", tenant);
+        let mut worker = Worker::connect(self, "root", offered).await.unwrap();
+        self.begin("root", "escalates", (id, tenant)).await.unwrap();
+        let task = worker.task().await;
+        worker.fail(&task);
+        while self.get("root", id).await.unwrap().native_state != "escalated" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        format!("{}/escalations/pay~1", name(id))
     }
 
     pub(super) async fn get(&self, who: &str, id: &str) -> Result<v1::Execution, Status> {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use stateway_client::v1;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
 use super::rig::{AccessRig, RELEASE, name};
@@ -122,4 +124,48 @@ async fn a_key_that_names_other_roles_ends_the_streams_that_were_opened_with_it(
     assert_eq!(reason_of(&status), "ACCESS_CHANGED");
     let again = client.watch_executions(rig.by("vic", watch)).await;
     assert_eq!(again.unwrap_err().code(), Code::PermissionDenied);
+}
+
+#[tokio::test]
+async fn a_stream_over_grpc_web_ends_with_trailers_that_say_why() {
+    let rig = rig().await;
+    let mut stream = TcpStream::connect(rig.rig.gateway.address).await.unwrap();
+    let watch = v1::WatchExecutionsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchExecutionsRequest::default()
+    };
+    let message = prost::Message::encode_to_vec(&watch);
+    let length = u32::try_from(message.len()).unwrap();
+    let mut frame = vec![0];
+    frame.extend(length.to_be_bytes());
+    frame.extend(message);
+    let head = format!(
+        "POST /stateway.v1.Executions/WatchExecutions HTTP/1.1\r\nhost: localhost\r\n\
+         connection: close\r\nauthorization: Bearer {}\r\n\
+         content-type: application/grpc-web+proto\r\ncontent-length: {}\r\n\r\n",
+        rig.key("vic"),
+        frame.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&frame).await.unwrap();
+    let mut answer = Vec::new();
+    let begins = async {
+        while !answer.windows(2).any(|part| part == b"a1") {
+            assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
+        }
+    };
+    tokio::time::timeout(PATIENCE, begins).await.unwrap();
+    rig.revoke("vic");
+    let ends = stream.read_to_end(&mut answer);
+    tokio::time::timeout(PATIENCE, ends).await.unwrap().unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    // The last frame is one of trailers: its first byte says so, and four bytes have its length.
+    let at = answer.windows(5).rposition(|head| {
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        head[0] == 0x80 && (1..=1024).contains(&length)
+    });
+    let trailers = String::from_utf8_lossy(&answer[at.expect("trailers") + 5..]).into_owned();
+    assert!(trailers.contains("grpc-status:16"), "{trailers}");
+    assert!(trailers.contains("grpc-status-details-bin:"), "{trailers}");
+    assert!(trailers.contains("revoked"), "{trailers}");
 }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use stateway_access::Permission;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use stateway_visitor::exchange;
 use tonic::client::Grpc;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -142,22 +141,12 @@ async fn call(channel: &Channel, rig: &AccessRig, who: &str, path: &str) -> Resu
 
 /// The gRPC status of an answer to an empty message over gRPC-Web, and the answer.
 async fn call_web(rig: &AccessRig, who: &str, path: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(rig.rig.gateway.address).await.unwrap();
     let key = rig.key(who);
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         authorization: Bearer {key}\r\n\
-         content-type: application/grpc-web+proto\r\ncontent-length: 5\r\n\r\n"
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/grpc-web+proto\r\n"
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    stream.write_all(&[0; 5]).await.unwrap();
-    let mut answer = Vec::new();
-    let read = stream.read_to_end(&mut answer);
-    tokio::time::timeout(std::time::Duration::from_secs(10), read)
-        .await
-        .unwrap()
-        .unwrap();
-    let text = String::from_utf8_lossy(&answer).into_owned();
+    let text = exchange(&rig.rig.gateway, &head, &[0; 5]).await;
     let status = text.split("grpc-status:").nth(1).unwrap_or_default();
     let status = status.trim_start().chars().take_while(char::is_ascii_digit);
     (status.collect(), text)

@@ -147,8 +147,30 @@ may = "admin"
     let rig = AccessRig::with(rules, &callers).await;
     rig.apply(RELEASE).await;
     let started = rig.begin("ci", "release", ("r", "")).await.unwrap();
-    assert_eq!(started.name, name("r"));
-    assert!(started.payloads_redacted && started.input.is_none() && started.steps.is_empty());
+    let expected = v1::Execution {
+        name: name("r"),
+        payloads_redacted: true,
+        ..v1::Execution::default()
+    };
+    assert_eq!(started, expected);
+    rig.apply("name: paid\nsteps: [{name: paid, signal: settled}]\n")
+        .await;
+    rig.begin("root", "paid", ("p", "")).await.unwrap();
+    let signal = v1::SignalExecutionRequest {
+        name: name("p"),
+        signal: "settled".into(),
+        ..v1::SignalExecutionRequest::default()
+    };
+    let signalled = rig
+        .executions()
+        .await
+        .signal_execution(rig.by("ci", signal))
+        .await;
+    let expected = v1::Execution {
+        name: name("p"),
+        ..expected
+    };
+    assert_eq!(signalled.unwrap().into_inner(), expected);
     assert_eq!(
         rig.get("ci", "r").await.unwrap_err().code(),
         Code::PermissionDenied
@@ -189,4 +211,204 @@ may = "admin"
         decided.input.is_none() && decided.initiator.is_empty(),
         "{decided:?}"
     );
+}
+
+#[tokio::test]
+async fn a_rule_about_labels_does_not_allow_what_has_no_labels() {
+    let rules = r#"
+[[rules]]
+name = "not-prod"
+who = { subject = "dev" }
+may = ["developer", "operator"]
+where = 'NOT labels.env = prod'
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    const NIGHTLY: &str = "\
+name: nightly
+trigger:
+  schedule: '0 3 * * *'
+steps:
+  - name: sign-off
+    approval: {role: ops}
+";
+    let callers = [("root", &[] as &[&str], None), ("dev", &[], None)];
+    let rig = AccessRig::with(rules, &callers).await;
+    rig.apply(NIGHTLY).await;
+    let apply = v1::ApplyDefinitionRequest {
+        source: RELEASE.into(),
+        ..v1::ApplyDefinitionRequest::default()
+    };
+    let delete = v1::DeleteDefinitionRequest {
+        name: "definitions/nightly".into(),
+        ..v1::DeleteDefinitionRequest::default()
+    };
+    let disable = v1::DisableTriggerRequest {
+        name: "definitions/nightly/trigger".into(),
+        ..v1::DisableTriggerRequest::default()
+    };
+    let enable = v1::EnableTriggerRequest {
+        name: "definitions/nightly/trigger".into(),
+        ..v1::EnableTriggerRequest::default()
+    };
+    let mut definitions = rig.definitions().await;
+    let mut answers = Vec::new();
+    let applied = definitions.apply_definition(rig.by("dev", apply)).await;
+    answers.push(("define", "release", applied.map(drop)));
+    let deleted = definitions.delete_definition(rig.by("dev", delete)).await;
+    answers.push(("define", "nightly", deleted.map(drop)));
+    let mut triggers = rig.triggers().await;
+    let disabled = triggers.disable_trigger(rig.by("dev", disable)).await;
+    answers.push(("steer", "nightly", disabled.map(drop)));
+    let enabled = triggers.enable_trigger(rig.by("dev", enable)).await;
+    answers.push(("steer", "nightly", enabled.map(drop)));
+    for (permission, definition, answer) in answers {
+        let what = format!("{permission} {definition}");
+        let Err(status) = answer else {
+            panic!("{what} was allowed");
+        };
+        assert_eq!(status.code(), Code::PermissionDenied, "{what}: {status}");
+        assert_eq!(reason_of(&status), "ACCESS_DENIED");
+        // `stateway access explain` decides the same.
+        let case = stateway_access::cases::Case {
+            subject: "dev".into(),
+            may: permission.into(),
+            on: format!("definitions/{definition}"),
+            ..stateway_access::cases::Case::default()
+        };
+        let mut question = case.question().unwrap();
+        question.default_provider("b");
+        let parsed = stateway_access::Rules::parse(rules, stateway_access::Place::OwnFile);
+        let grants = parsed.unwrap().grants(&question.caller);
+        let decided = grants.decide(question.permission, &question.object());
+        assert!(!decided.allowed, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_may_resolve_and_not_read_gets_the_name_alone() {
+    let rules = r#"
+[[rules]]
+name = "deciders"
+who = { subject = "bot" }
+may = "approve"
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let callers = [("root", &[] as &[&str], None), ("bot", &["ops"], None)];
+    let rig = AccessRig::with(rules, &callers).await;
+    let name = rig.escalated("e", "acme").await;
+    let mut client = rig.approvals().await;
+    let get = v1::GetEscalationRequest { name: name.clone() };
+    let unread = client.get_escalation(rig.by("bot", get)).await;
+    assert_eq!(unread.unwrap_err().code(), Code::PermissionDenied);
+    let resolve = v1::ResolveEscalationRequest {
+        name: name.clone(),
+        action: v1::resolution::Action::Cancel.into(),
+        ..v1::ResolveEscalationRequest::default()
+    };
+    let resolved = client.resolve_escalation(rig.by("bot", resolve)).await;
+    let expected = v1::Escalation {
+        name,
+        ..v1::Escalation::default()
+    };
+    assert_eq!(resolved.unwrap().into_inner(), expected);
+}
+
+#[tokio::test]
+async fn a_start_without_a_provider_does_not_reveal_a_hidden_definition() {
+    let rules = r#"
+[[rules]]
+name = "orders"
+who = { subject = "ada" }
+may = ["read", "start"]
+where = 'definition = order'
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let callers = [("root", &[] as &[&str], None), ("ada", &[], None)];
+    let rig = AccessRig::with_second_engine(rules, &callers).await;
+    rig.apply(ORDER).await;
+    rig.apply(RELEASE).await;
+    let start = async |who: &str, definition: &str| {
+        let request = v1::StartExecutionRequest {
+            definition: format!("definitions/{definition}"),
+            ..v1::StartExecutionRequest::default()
+        };
+        let started = rig
+            .executions()
+            .await
+            .start_execution(rig.by(who, request))
+            .await;
+        started.unwrap_err()
+    };
+    // Several providers have it, and the request names none of them.
+    assert_eq!(start("ada", "order").await.code(), Code::InvalidArgument);
+    let hidden = start("ada", "release").await;
+    let absent = start("ada", "nothing").await;
+    assert_eq!(
+        whole(&hidden, ("release", "X")),
+        whole(&absent, ("nothing", "X"))
+    );
+    // A caller that may read definitions hears that it has mistyped one.
+    assert_eq!(
+        reason_of(&start("root", "nothing").await),
+        "DEFINITION_NOT_FOUND"
+    );
+}
+
+#[tokio::test]
+async fn an_escalation_is_not_resolved_with_roles_that_the_identity_does_not_have() {
+    let rules = r#"
+[[rules]]
+name = "all"
+who = { subject = "*" }
+may = "admin"
+"#;
+    let callers = [
+        ("root", &["admin"] as &[&str], None),
+        ("mia", &["member"], None),
+        ("olga", &["ops"], None),
+    ];
+    let rig = AccessRig::with(rules, &callers).await;
+    let name = rig.escalated("e1", "").await;
+    let resolve = |who: &str, claimed: Option<&'static str>| {
+        let request = v1::ResolveEscalationRequest {
+            name: name.clone(),
+            action: v1::resolution::Action::Resume.into(),
+            ..v1::ResolveEscalationRequest::default()
+        };
+        let mut request = rig.by(who, request);
+        if let Some(roles) = claimed {
+            let roles = roles.parse().unwrap();
+            request.metadata_mut().insert("x-stateway-roles", roles);
+        }
+        request
+    };
+    let mut client = rig.approvals().await;
+    // The rules allow it, and the role of the escalation is missing.
+    let refused = client.resolve_escalation(resolve("mia", None)).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+    assert_eq!(reason_of(&refused), "ROLE_REQUIRED");
+    let claimed = client.resolve_escalation(resolve("mia", Some("ops"))).await;
+    let claimed = claimed.unwrap_err();
+    assert_eq!(claimed.code(), Code::Unauthenticated, "{claimed}");
+    assert_eq!(reason_of(&claimed), "IDENTITY_HEADERS_NOT_ACCEPTED");
+    let get = v1::GetEscalationRequest { name: name.clone() };
+    let escalation = client.get_escalation(rig.by("root", get)).await;
+    let escalation = escalation.unwrap().into_inner();
+    assert_eq!(escalation.state(), v1::escalation::State::Pending);
+    let resolved = client.resolve_escalation(resolve("olga", None)).await;
+    let resolved = resolved.unwrap().into_inner();
+    assert_eq!(resolved.state(), v1::escalation::State::Resolved);
 }

@@ -51,12 +51,23 @@ impl Worker {
         Ok(next.map(|told| told.message.unwrap()))
     }
 
-    async fn task(&mut self) -> v1::Task {
+    pub(super) async fn task(&mut self) -> v1::Task {
         loop {
             if let Told::Task(task) = self.next().await.unwrap().unwrap() {
                 return task;
             }
         }
+    }
+
+    /// Fails a task so that a person has to decide.
+    pub(super) fn fail(&self, task: &v1::Task) {
+        let failed = v1::TaskFailed {
+            task_token: task.task_token.clone(),
+            category: v1::ErrorCategory::Governance.into(),
+            message: "it did not work".into(),
+            ..v1::TaskFailed::default()
+        };
+        self.say.send(said(Said::Failed(failed))).unwrap();
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) async fn times_are_shown_as_chosen_and_keys_can_be_turned_off(browser
     );
     for (times, wanted) in [("utc", "20"), ("local", "20"), ("relative", "")] {
         browser.click(".bottom a");
-        browser.sees_in("dialog[open]", "Kept in this browser");
+        browser.sees_in("dialog[open]", "Stored in this browser");
         browser.script(
             "document.querySelector('dialog[open] select').value = arguments[0]; \
              document.querySelector('dialog[open] input[name=keys]').checked = false",

@@ -50,14 +50,14 @@ pub(crate) async fn every_action_asks_first_and_then_happens(browser: &Browser) 
     });
 
     confirm(browser, "cancel");
-    browser.sees("It was asked to end.");
+    browser.sees("The execution is being cancelled.");
     browser.sees_in("#head", "cancelled");
     browser.click("#steps a[href*='/do/retry-from']");
     browser.sees_in("dialog[open]", "Side effects");
     browser.click("dialog[open] button.primary");
     browser.sees("The steps run again.");
     confirm(browser, "kill");
-    browser.sees("It was ended by force.");
+    browser.sees("The execution was killed.");
     confirm(browser, "purge");
     browser.sees("The record was removed.");
     assert!(rig.find("one").await.is_none());

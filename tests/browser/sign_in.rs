@@ -1,4 +1,4 @@
-//! Sign-in in a browser, over TLS: at a real OpenID provider, with an API key, and from the command
+//! Sign-in with a browser, over TLS: at a real OpenID provider, with an API key, and from the command
 //! line.
 
 use std::io::{BufRead, BufReader};
@@ -320,6 +320,7 @@ pub(crate) async fn the_device_flow_is_confirmed_in_the_browser(browser: &Browse
     let stage = Stage::new(browser, true);
     let login = [
         "login", "--server", &stage.url, "--tls-ca", "ca.pem", "--device", "--name", "prod",
+        "--yes",
     ];
     let process = Process::begin(&mut stage.command(&login));
     let line = process.line("The address with the code: ");
@@ -358,9 +359,10 @@ pub(crate) async fn the_browser_flow_of_the_command_line_comes_back(browser: &Br
         "ca.pem",
         "--browser",
         "--no-open",
+        "--yes",
     ];
     let process = Process::begin(&mut stage.command(&login));
-    let line = process.line("Sign in in a browser on this machine: ");
+    let line = process.line("Sign in with a browser on this machine: ");
     let address = line
         .split(' ')
         .find(|word| word.starts_with("http://"))

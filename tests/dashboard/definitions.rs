@@ -2,8 +2,8 @@
 
 use stateway_client::v1;
 use stateway_provider_api::{ErrorKind, NativeDefinition};
+use stateway_visitor::Visitor;
 
-use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, json_of};
 
 const HELLO: &str = "\
@@ -22,7 +22,7 @@ steps:
 #[tokio::test]
 async fn the_list_has_names_descriptions_and_revisions() {
     let rig = BuiltInRig::start().await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     visit.get("/definitions").await.is(200).has(&["None yet"]);
     let applied = rig.apply(HELLO).await;
     let page = visit.get("/definitions").await;
@@ -41,7 +41,7 @@ async fn one_definition_has_source_revisions_and_a_form() {
         .apply(&HELLO.replace("5m\n    dep", "6m\n    dep"))
         .await
         .revision;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let page = visit.get("/definitions/hello").await.is(200);
     page.has(&[
         "agent: greeter",
@@ -53,7 +53,7 @@ async fn one_definition_has_source_revisions_and_a_form() {
         &old[..12],
         &new[..12],
         "what changed",
-        "Start an execution of it",
+        "Start an execution of this definition",
     ]);
     let before = visit
         .get(&format!("/definitions/hello?revision={old}"))
@@ -61,7 +61,7 @@ async fn one_definition_has_source_revisions_and_a_form() {
     before
         .is(200)
         .has(&["This is not the newest one."])
-        .lacks(&["Start an execution of it", "timeout: 6m"]);
+        .lacks(&["Start an execution of this definition", "timeout: 6m"]);
     visit
         .get("/definitions/nobody")
         .await
@@ -78,7 +78,7 @@ async fn two_revisions_are_compared_line_by_line() {
         .apply(&HELLO.replace("- name: bow", "- name: wave"))
         .await
         .revision;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let page = visit
         .get(&format!("/definitions/hello?from={old}&to={new}"))
         .await
@@ -93,14 +93,14 @@ async fn two_revisions_are_compared_line_by_line() {
     let same = visit
         .get(&format!("/definitions/hello?from={old}&to={old}"))
         .await;
-    same.is(200).has(&["They say the same."]);
+    same.is(200).has(&["The revisions are equal."]);
 }
 
 #[tokio::test]
 async fn a_start_leads_to_its_execution() {
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/definitions/hello").await;
     let fields = [
         ("input", "{\"to\": 1}"),
@@ -111,7 +111,7 @@ async fn a_start_leads_to_its_execution() {
         .send(&page, "/definitions/hello/start", &fields)
         .await
         .is(303);
-    assert_eq!(answer.headers["location"], "/executions/b/x1");
+    assert_eq!(answer.header("location"), "/executions/b/x1");
     let mut client = rig.gateway.executions().await;
     let request = v1::GetExecutionRequest {
         name: "providers/b/executions/x1".into(),
@@ -128,12 +128,12 @@ async fn a_start_leads_to_its_execution() {
 async fn a_start_is_made_in_someones_name() {
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let start = "/definitions/hello/start";
     let page = visit.get("/definitions/hello").await;
-    page.has(&["Your name, for the record"]);
+    page.has(&["Your name (recorded)"]);
     let refused = visit.send(&page, start, &[("id", "x1")]).await.is(403);
-    refused.has(&["Nobody is named", "value=\"x1\"", "name=\"actor\""]);
+    refused.has(&["A start needs your name", "value=\"x1\"", "name=\"actor\""]);
     assert!(rig.find("x1").await.is_none());
     // A name that came with a refused form is kept, as everything else that was typed.
     let named = [("id", "x1"), ("actor", "ada"), ("input", "{")];
@@ -151,17 +151,17 @@ async fn a_start_that_may_have_been_made_is_sent_again_under_the_same_id() {
         ..NativeDefinition::default()
     }]);
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/providers/p/definitions/ship").await;
-    let id = page.hidden("request_id");
+    let id = page.field("request_id");
     puppet.fail(ErrorKind::Unavailable, None);
     let start = "/providers/p/definitions/ship/start";
     let there = [("id", "x1"), ("provider", "providers/p")];
     let unsure = visit.send(&page, start, &there).await.is(503);
-    assert_eq!(unsure.hidden("request_id"), id);
+    assert_eq!(unsure.field("request_id"), id);
     // What was refused for certain is another start the next time.
     let refused = visit.send(&page, start, &[("input", "{")]).await.is(400);
-    assert_ne!(refused.hidden("request_id"), id);
+    assert_ne!(refused.field("request_id"), id);
 }
 
 #[tokio::test]
@@ -169,20 +169,20 @@ async fn a_definition_may_be_called_start() {
     let rig = BuiltInRig::start().await;
     rig.apply(&HELLO.replace("name: hello", "name: start"))
         .await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/definitions/start").await.is(200);
     let answer = visit
         .send(&page, "/definitions/start/start", &[("id", "x1")])
         .await
         .is(303);
-    assert_eq!(answer.headers["location"], "/executions/b/x1");
+    assert_eq!(answer.header("location"), "/executions/b/x1");
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost() {
     let rig = BuiltInRig::start().await;
     rig.apply(HELLO).await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let page = visit.get("/definitions/hello").await;
     let start = "/definitions/hello/start";
     let long = "x".repeat(5_000);
@@ -198,10 +198,7 @@ async fn what_is_wrong_with_a_start_is_said_in_place_and_nothing_typed_is_lost()
         answer.has(&[message, "details class=\"start\" id=\"start-form\" open"]);
         answer.has(&[&format!("value=\"{}\"", fields[1].1)]);
     }
-    visit
-        .post(start, &[("input", "{}")], "same-origin")
-        .await
-        .is(403);
+    visit.post(start, &[("input", "{}")]).await.is(403);
     let mut client = rig.gateway.executions().await;
     let request = v1::ListExecutionsRequest {
         parent: "providers/b".into(),
@@ -226,7 +223,7 @@ async fn an_engines_own_definitions_are_listed_compared_and_started() {
         revision("1", "{\n\"StartAt\": \"A\"\n}"),
     ]);
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "").await;
     let path = "/providers/p/definitions/Ship%20it";
     let list = visit.get("/definitions").await.is(200);
     list.has(&[
@@ -238,7 +235,7 @@ async fn an_engines_own_definitions_are_listed_compared_and_started() {
     page.has(&[
         "StartAt",
         "href=\"/providers/p\"",
-        "Start an execution of it",
+        "Start an execution of this definition",
     ]);
     let changes = visit.get(&format!("{path}?from=1&to=2")).await.is(200);
     changes.has(&["class=\"removed\"", "class=\"added\""]);
@@ -247,7 +244,7 @@ async fn an_engines_own_definitions_are_listed_compared_and_started() {
         .send(&page, &format!("{path}/start"), &fields)
         .await
         .is(303);
-    assert_eq!(started.headers["location"], "/executions/p/n1");
+    assert_eq!(started.header("location"), "/executions/p/n1");
 }
 
 const NIGHTLY: &str = "\
@@ -261,7 +258,7 @@ steps:
 async fn a_trigger_is_disabled_and_enabled_on_the_page() {
     let rig = BuiltInRig::start().await;
     rig.apply(NIGHTLY).await;
-    let mut visit = Visit::by(&rig.gateway, "ada", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "ada", "").await;
     let page = visit.get("/definitions/nightly").await.is(200);
     page.has(&["Started by the event", "0 2 * * *", "the next start is"]);
     let question = visit.get(&page.link("Disable the trigger")).await.is(200);
@@ -301,7 +298,7 @@ async fn a_definition_is_deleted_on_the_page() {
     let revision = rig.apply(NIGHTLY).await.revision;
     rig.begin("nightly", "n1", "ada", serde_json::json!(null))
         .await;
-    let mut visit = Visit::by(&rig.gateway, "ada", "").await;
+    let mut visit = Visitor::by(&rig.gateway, "ada", "").await;
     let page = visit.get("/definitions/nightly").await.is(200);
     let question = visit.get(&page.link("Delete")).await.is(200);
     let path = "/definitions/nightly/do/delete";
@@ -315,7 +312,7 @@ async fn a_definition_is_deleted_on_the_page() {
     let old = format!("/definitions/nightly?revision={revision}");
     let page = visit.get(&old).await.is(200);
     page.has(&["The definition was deleted."])
-        .lacks(&["Start an execution of it", ">Delete<"]);
+        .lacks(&["Start an execution of this definition", ">Delete<"]);
     visit.get("/definitions/nightly/do/explode").await.is(404);
     visit.get("/definitions/nightly/do/delete").await.is(404);
 }
@@ -324,7 +321,7 @@ async fn a_definition_is_deleted_on_the_page() {
 async fn a_definition_is_not_changed_by_nobody() {
     let rig = BuiltInRig::start().await;
     rig.apply(NIGHTLY).await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let question = visit.get("/definitions/nightly/do/delete").await.is(200);
     visit
         .send(&question, "/definitions/nightly/do/delete", &[])

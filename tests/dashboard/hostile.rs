@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use stateway_client::v1;
+use stateway_visitor::{Page, Visitor};
 
-use super::visit::{Page, Visit};
 use crate::support::{BuiltInRig, by};
 
 /// Markup, an end of an attribute, an end of a script, a turn of the reading direction.
@@ -82,7 +82,7 @@ fn is_harmless(page: &Page, path: &str) {
     for (at, _) in body.match_indices("<script") {
         assert!(body[at..].starts_with("<script src=\"/assets/"), "{path}");
     }
-    let policy = &page.headers["content-security-policy"];
+    let policy = page.header("content-security-policy");
     assert!(
         policy.contains("default-src 'none'") && !policy.contains("unsafe"),
         "{policy}"
@@ -92,7 +92,7 @@ fn is_harmless(page: &Page, path: &str) {
 #[tokio::test]
 async fn hostile_text_is_text_on_every_page() {
     let rig = hostile().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     for path in PAGES {
         let page = visit.get(path).await.is(200);
         is_harmless(&page, path);
@@ -106,7 +106,7 @@ async fn hostile_text_is_text_on_every_page() {
 #[tokio::test]
 async fn hostile_addresses_and_forms_are_answered_as_text() {
     let rig = hostile().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let evil = "%3Cscript%3Ewindow.evil%3D1%3C%2Fscript%3E%22%27";
     for path in [
         format!("/executions?filter={evil}"),

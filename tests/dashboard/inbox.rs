@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use stateway_client::v1;
 use stateway_provider_api::Verb;
+use stateway_visitor::{Page, Visitor};
 
-use super::visit::{Page, Visit};
 use crate::support::{BuiltInRig, Puppet, TestGateway, by};
 
 const RELEASE: &str = "\
@@ -38,7 +38,7 @@ async fn ask(rig: &BuiltInRig, id: &str) {
 #[tokio::test]
 async fn a_card_has_all_that_is_needed_to_decide() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/inbox").await.is(200);
     page.has(&[
         "sign-off",
@@ -66,23 +66,26 @@ async fn a_large_input_is_cut_and_not_set_out() {
     rig.begin("release", "r1", "ada", input).await;
     let waits = |view: &v1::Execution| view.native_state == "awaiting_approval";
     rig.until("r1", waits).await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/inbox").await.is(200);
-    page.has(&["{&quot;note&quot;:&quot;xxx", "Cut: the whole is 3000"]);
+    page.has(&[
+        "{&quot;note&quot;:&quot;xxx",
+        "Truncated: the full length is 3000",
+    ]);
     assert!(page.body.len() < 60_000, "{} bytes", page.body.len());
 }
 
 #[tokio::test]
 async fn who_may_not_decide_is_told_why_instead_of_given_buttons() {
     let rig = asking().await;
-    let nobody = Visit::new(&rig.gateway).get("/inbox").await;
+    let nobody = Visitor::new(&rig.gateway).get("/inbox").await;
     nobody
-        .has(&["Say who you are to decide"])
+        .has(&["Enter your name to decide"])
         .lacks(&["Grant…"]);
-    let mut own = Visit::by(&rig.gateway, "ada", "ops").await;
+    let mut own = Visitor::by(&rig.gateway, "ada", "ops").await;
     let own = own.get("/inbox").await;
     own.has(&["someone else has to decide"]).lacks(&["Grant…"]);
-    let mut other = Visit::by(&rig.gateway, "eve", "dev").await;
+    let mut other = Visitor::by(&rig.gateway, "eve", "dev").await;
     let other = other.get("/inbox").await;
     other
         .has(&["Only the role", "Change your roles"])
@@ -92,14 +95,14 @@ async fn who_may_not_decide_is_told_why_instead_of_given_buttons() {
 #[tokio::test]
 async fn a_yes_moves_the_execution_and_is_on_the_record() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let question = visit.get(GRANT).await.is(200);
     question.has(&[
         "Grant step",
         "recorded under the name",
         "&quot;version&quot;: 7",
     ]);
-    let etag = question.hidden("etag");
+    let etag = question.field("etag");
     let fields = [
         ("name", NAME),
         ("answer", "grant"),
@@ -110,7 +113,7 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
         .send(&question, "/inbox/decide", &fields)
         .await
         .is(303);
-    assert_eq!(answer.headers["location"], "/inbox");
+    assert_eq!(answer.header("location"), "/inbox");
     rig.until("r1", |view| view.native_state == "completed")
         .await;
     let page = visit.get("/inbox").await;
@@ -135,7 +138,7 @@ async fn a_yes_moves_the_execution_and_is_on_the_record() {
 #[tokio::test]
 async fn a_no_is_a_no() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let question = visit.get(&GRANT.replace("grant", "reject")).await.is(200);
     question.has(&["does not run this step"]);
     let fields = [
@@ -159,7 +162,7 @@ async fn a_refusal_is_shown_in_place_with_reason_and_hint() {
         ("ada", "ops", "SELF_APPROVAL"),
         ("eve", "dev", "ROLE_REQUIRED"),
     ] {
-        let mut visit = Visit::by(&rig.gateway, actor, roles).await;
+        let mut visit = Visitor::by(&rig.gateway, actor, roles).await;
         let question = visit.get(GRANT).await.is(200);
         let fields = [("name", NAME), ("answer", "grant"), ("comment", "my words")];
         let refused = visit
@@ -168,14 +171,14 @@ async fn a_refusal_is_shown_in_place_with_reason_and_hint() {
             .is(403);
         refused.has(&[reason, "class=\"note bad\"", "my words", "Grant step"]);
     }
-    let mut nobody = Visit::new(&rig.gateway);
+    let mut nobody = Visitor::new(&rig.gateway);
     let question = nobody.get(GRANT).await.is(200);
     let fields = [("name", NAME), ("answer", "grant")];
     let refused = nobody
         .send(&question, "/inbox/decide", &fields)
         .await
         .is(403);
-    refused.has(&["Nobody is named"]);
+    refused.has(&["A decision needs your name"]);
     for wrong in ["/inbox/decide", "/inbox/decide?name=x&answer=grant"] {
         assert!(nobody.get(wrong).await.status >= 400, "{wrong}");
     }
@@ -185,29 +188,27 @@ async fn a_refusal_is_shown_in_place_with_reason_and_hint() {
 #[tokio::test]
 async fn a_form_that_is_not_ours_decides_nothing() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let question = visit.get(GRANT).await;
-    let token = question.hidden("csrf");
+    let token = question.field("csrf");
     let decide = [("name", NAME), ("answer", "grant"), ("request_id", "x")];
     let with = |token: &'static str| [("csrf", token), decide[0], decide[1], decide[2]];
-    visit
-        .post("/inbox/decide", &decide, "same-origin")
-        .await
-        .is(403);
-    visit
-        .post("/inbox/decide", &with("AAAA"), "same-origin")
-        .await
-        .is(403);
+    visit.post("/inbox/decide", &decide).await.is(403);
+    visit.post("/inbox/decide", &with("AAAA")).await.is(403);
     let stolen = [("csrf", token.as_str()), decide[0], decide[1]];
     for site in ["cross-site", "same-site", "none"] {
-        visit.post("/inbox/decide", &stolen, site).await.is(403);
+        visit
+            .post_with(
+                "/inbox/decide",
+                &stolen,
+                &format!("sec-fetch-site: {site}\r\n"),
+            )
+            .await
+            .is(403);
     }
     // The token of one session is nothing to another.
-    let mut other = Visit::by(&rig.gateway, "eve", "ops").await;
-    other
-        .post("/inbox/decide", &stolen, "same-origin")
-        .await
-        .is(403);
+    let mut other = Visitor::by(&rig.gateway, "eve", "ops").await;
+    other.post("/inbox/decide", &stolen).await.is(403);
     assert_eq!(rig.get("r1").await.native_state, "awaiting_approval");
 }
 
@@ -220,12 +221,12 @@ async fn waiting_for_me_is_what_i_may_decide() {
         ("ada", "ops", false),
     ];
     for (actor, roles, shown) in all {
-        let mut visit = Visit::by(&rig.gateway, actor, roles).await;
+        let mut visit = Visitor::by(&rig.gateway, actor, roles).await;
         let page = visit.get("/inbox?mine=1").await.is(200);
         assert_eq!(page.body.contains("sign-off"), shown, "{actor} {roles}");
     }
-    let nobody = Visit::new(&rig.gateway).get("/inbox?mine=1").await;
-    nobody.has(&["Say who you are and which roles you have"]);
+    let nobody = Visitor::new(&rig.gateway).get("/inbox?mine=1").await;
+    nobody.has(&["Enter your name and your roles"]);
 }
 
 #[tokio::test]
@@ -233,11 +234,11 @@ async fn every_role_counts_and_counts_once() {
     let rig = asking().await;
     let all = ["a,b,c,d,e,f,g,h,i,j,ops", "ops,ops", "ops, ops ops"];
     for roles in all {
-        let mut visit = Visit::by(&rig.gateway, "eve", roles).await;
+        let mut visit = Visitor::by(&rig.gateway, "eve", roles).await;
         let page = visit.get("/inbox?mine=1").await.is(200);
         assert_eq!(page.body.matches("Grant…").count(), 1, "{roles}");
     }
-    let mut behind = Visit::behind_proxy(&rig.gateway, "eve", "dev, ops, ops");
+    let mut behind = Visitor::behind_proxy(&rig.gateway, "eve", "dev, ops, ops");
     let page = behind.get("/inbox?mine=1").await.is(200);
     assert_eq!(page.body.matches("Grant…").count(), 1);
 }
@@ -248,7 +249,7 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
     for number in 2..=30 {
         ask(&rig, &format!("r{number}")).await;
     }
-    let mut visit = Visit::by(&rig.gateway, "eve", "dev,ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "dev,ops").await;
     for path in ["/inbox", "/inbox?mine=1"] {
         let first = visit.get(path).await.is(200);
         let older = first.link("Older");
@@ -262,8 +263,8 @@ async fn what_does_not_fit_on_a_page_is_on_the_next() {
         }
         second.lacks(&["rel=\"next\""]);
         assert_eq!(second.link("Newest"), path);
-        let mut live = visit.live(&second.live()).await;
-        live.until(">Newest</a>").await;
+        let mut live = visit.listen(&second.live()).await;
+        live.line(">Newest</a>").await;
     }
     visit
         .get("/inbox?requests=x")
@@ -276,9 +277,9 @@ async fn approvals_are_watched_and_not_listed_again_and_again() {
     let puppet = Puppet::pushing_approvals();
     puppet.ask("x", "ship", "ops");
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
-    let mut visit = Visit::by(&gateway, "eve", "ops").await;
-    let mut live = visit.live("/inbox/live").await;
-    live.until("Step <bdi>ship</bdi>").await;
+    let visit = Visitor::by(&gateway, "eve", "ops").await;
+    let mut live = visit.listen("/inbox/live").await;
+    live.line("Step <bdi>ship</bdi>").await;
     let listed = puppet.asked(Verb::ListApprovals);
     let escalations = puppet.asked(Verb::ListEscalations);
     // Escalations are read twice more meanwhile, approvals are not.
@@ -291,18 +292,18 @@ async fn approvals_are_watched_and_not_listed_again_and_again() {
     read_again.await.expect("escalations are read");
     assert_eq!(puppet.asked(Verb::ListApprovals), listed);
     puppet.ask("x", "sign", "ops");
-    live.until("Step <bdi>sign</bdi>").await;
+    live.line("Step <bdi>sign</bdi>").await;
     assert_eq!(puppet.asked(Verb::WatchApprovals), 1);
 }
 
 #[tokio::test]
 async fn what_comes_and_what_is_decided_elsewhere_is_told_live() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
-    let mut live = visit.live("/inbox/live").await;
-    live.until("href=\"/executions/b/r1\"").await;
+    let visit = Visitor::by(&rig.gateway, "eve", "ops").await;
+    let mut live = visit.listen("/inbox/live").await;
+    live.line("href=\"/executions/b/r1\"").await;
     ask(&rig, "r2").await;
-    live.until("href=\"/executions/b/r2\"").await;
+    live.line("href=\"/executions/b/r2\"").await;
     let decide = v1::DecideApprovalRequest {
         name: NAME.into(),
         decision: v1::decide_approval_request::Choice::Grant.into(),
@@ -314,7 +315,7 @@ async fn what_comes_and_what_is_decided_elsewhere_is_told_live() {
         .decide_approval(by("tom", "ops", decide))
         .await
         .unwrap();
-    live.until("by the command line").await;
+    live.line("by the command line").await;
 }
 
 #[tokio::test]
@@ -334,7 +335,7 @@ async fn what_was_asked_before_is_on_the_card() {
         .resolve_escalation(by("tom", "operator", again))
         .await
         .unwrap();
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/inbox").await.is(200);
     page.has(&["Asked before", "sign-off~1", "expired"]);
 }
@@ -342,11 +343,11 @@ async fn what_was_asked_before_is_on_the_card() {
 #[tokio::test]
 async fn the_second_of_two_deciders_sees_who_decided_and_no_button() {
     let rig = asking().await;
-    let mut olga = Visit::by(&rig.gateway, "olga", "ops").await;
-    let mut eve = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut olga = Visitor::by(&rig.gateway, "olga", "ops").await;
+    let mut eve = Visitor::by(&rig.gateway, "eve", "ops").await;
     let question = olga.get(GRANT).await.is(200);
     let late = eve.get(&GRANT.replace("grant", "reject")).await.is(200);
-    let (first, second) = (question.hidden("etag"), late.hidden("etag"));
+    let (first, second) = (question.field("etag"), late.field("etag"));
     let grant = [("name", NAME), ("answer", "grant"), ("etag", &first)];
     olga.send(&question, "/inbox/decide", &grant).await.is(303);
     let reject = [("name", NAME), ("answer", "reject"), ("etag", &second)];
@@ -367,18 +368,18 @@ async fn the_second_of_two_deciders_sees_who_decided_and_no_button() {
 #[tokio::test]
 async fn the_page_of_an_execution_has_the_decision_it_waits_for() {
     let rig = asking().await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let page = visit.get("/executions/b/r1").await.is(200);
     page.has(&["A person has to decide", "Grant…", "Reject…"]);
     let question = visit.get(&page.link("Grant…")).await.is(200);
-    assert_eq!(question.hidden("back"), "/executions/b/r1");
+    assert_eq!(question.field("back"), "/executions/b/r1");
     let fields = [
         ("name", NAME),
         ("answer", "grant"),
         ("back", "/executions/b/r1"),
     ];
     let answer = visit.send(&question, "/inbox/decide", &fields).await;
-    assert_eq!(answer.is(303).headers["location"], "/executions/b/r1");
+    assert_eq!(answer.is(303).header("location"), "/executions/b/r1");
     rig.until("r1", |view| view.native_state == "completed")
         .await;
     let page = visit.get("/executions/b/r1").await.is(200);
@@ -392,7 +393,7 @@ async fn the_page_of_an_execution_has_the_decision_it_waits_for() {
         ("back", "//evil.example"),
     ];
     let answer = visit.send(&question, "/inbox/decide", &fields).await;
-    assert_eq!(answer.is(303).headers["location"], "/executions");
+    assert_eq!(answer.is(303).header("location"), "/executions");
 }
 
 #[tokio::test]
@@ -408,7 +409,7 @@ async fn waiting_for_a_person_finds_approvals_and_escalations() {
         .await;
     rig.until("x1", |view| view.native_state == "escalated")
         .await;
-    let mut visit = Visit::by(&rig.gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&rig.gateway, "eve", "ops").await;
     let list = visit.get("/executions").await.is(200);
     let page = visit.get(&list.link("Waiting for a person")).await.is(200);
     page.has(&[
@@ -423,7 +424,7 @@ async fn a_provider_without_an_answer_about_escalations_is_named() {
     let puppet = Puppet::with_approvals();
     puppet.ask("x", "ship", "ops");
     let gateway = TestGateway::new().with_puppet("p", &puppet).start().await;
-    let mut visit = Visit::by(&gateway, "eve", "ops").await;
+    let mut visit = Visitor::by(&gateway, "eve", "ops").await;
     let missing =
         "No answer from <b><bdi>p</bdi></b>. Its approvals and escalations are missing here.";
     for path in ["/inbox", "/inbox?mine=1"] {

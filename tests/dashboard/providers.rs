@@ -1,21 +1,21 @@
 //! Providers: how they are, what they can, and how their words are read.
 
 use stateway_provider_api::{Capabilities, ErrorKind};
+use stateway_visitor::Visitor;
 
-use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet};
 
 #[tokio::test]
 async fn a_provider_that_does_not_answer_is_named_and_told_live() {
     let puppet = Puppet::new();
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("shaky", &puppet)).await;
-    let mut visit = Visit::new(&rig.gateway);
-    let mut live = visit.live("/live/providers").await;
-    live.until("answers").await;
+    let mut visit = Visitor::new(&rig.gateway);
+    let mut live = visit.listen("/live/providers").await;
+    live.line("answers").await;
     let page = visit.get("/providers").await.is(200);
     page.has(&["href=\"/providers/b\"", "href=\"/providers/shaky\""]);
     puppet.fail(ErrorKind::Unavailable, None);
-    live.until("No answer from").await;
+    live.line("No answer from").await;
     let page = visit.get("/providers").await;
     page.has(&[
         "No answer from",
@@ -23,7 +23,7 @@ async fn a_provider_that_does_not_answer_is_named_and_told_live() {
         "cannot be shown or controlled",
     ]);
     puppet.recover();
-    live.until_it("it answers again", |line| {
+    live.line_that(|line| {
         line.contains("id=\"down\" role=\"status\"") && !line.contains("No answer from")
     })
     .await;
@@ -38,12 +38,12 @@ async fn capabilities_are_told_in_words_with_what_their_absence_means() {
     };
     let puppet = Puppet::with_capabilities(capabilities);
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let page = visit.get("/providers/p").await.is(200);
     page.has(&[
         "It cannot",
         "The engine cannot pause an execution.",
-        "A start that is repeated after a lost answer may start twice.",
+        "A start that is repeated after a lost response may start a second execution.",
         "An execution can be cancelled.",
         "CAPABILITY_NOT_SUPPORTED",
     ]);
@@ -54,7 +54,7 @@ async fn capabilities_are_told_in_words_with_what_their_absence_means() {
 async fn the_state_table_tells_how_each_word_is_read() {
     let puppet = Puppet::new();
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("p", &puppet)).await;
-    let page = Visit::new(&rig.gateway).get("/providers/p").await;
+    let page = Visitor::new(&rig.gateway).get("/providers/p").await;
     // The table of Step Functions.
     page.has(&[
         "<bdi>TIMED_OUT</bdi>",
@@ -62,7 +62,7 @@ async fn the_state_table_tells_how_each_word_is_read() {
         "<bdi>ABORTED</bdi>",
         "badge failed",
         "badge succeeded",
-        "unless steps, attempts or waits say more",
+        "refined by steps, attempts and waits",
     ]);
 }
 
@@ -70,10 +70,10 @@ async fn the_state_table_tells_how_each_word_is_read() {
 async fn a_provider_may_be_called_live() {
     let puppet = Puppet::new();
     let rig = BuiltInRig::start_beside(|gateway| gateway.with_puppet("live", &puppet)).await;
-    let mut visit = Visit::new(&rig.gateway);
+    let mut visit = Visitor::new(&rig.gateway);
     let page = visit.get("/providers/live").await.is(200);
     page.has(&["It can", "<title>live"]);
     let list = visit.get("/providers").await;
-    let mut stream = visit.live(&list.live()).await;
-    stream.until("href=\"/providers/live\"").await;
+    let mut stream = visit.listen(&list.live()).await;
+    stream.line("href=\"/providers/live\"").await;
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 use stateway_client::v1;
 use stateway_provider_api::ErrorKind;
+use stateway_visitor::Visitor;
 
-use super::visit::Visit;
 use crate::support::{BuiltInRig, Puppet, TestGateway};
 
 const ONE: &str = "\
@@ -19,7 +19,7 @@ async fn a_role_that_nobody_has_is_named_with_what_waits_for_it() {
     rig.apply(ONE).await;
     rig.begin("one", "w1", "ada", json!({})).await;
     rig.begin("one", "w2", "ada", json!({})).await;
-    let page = Visit::new(&rig.gateway).get("/workers").await.is(200);
+    let page = Visitor::new(&rig.gateway).get("/workers").await.is(200);
     page.has(&[
         "<bdi>greeter</bdi>",
         "with the skill <bdi>polite</bdi>",
@@ -34,9 +34,9 @@ async fn a_role_that_nobody_has_is_named_with_what_waits_for_it() {
 async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
     let rig = BuiltInRig::start().await;
     rig.apply(ONE).await;
-    let mut visit = Visit::new(&rig.gateway);
-    let mut live = visit.live("/workers/live").await;
-    live.until("No worker is connected").await;
+    let mut visit = Visitor::new(&rig.gateway);
+    let mut live = visit.listen("/workers/live").await;
+    live.line("No worker is connected").await;
     rig.begin("one", "w1", "ada", json!({})).await;
     let offer = v1::Offer {
         worker_id: "busy".into(),
@@ -48,7 +48,7 @@ async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
     };
     let mut worker = rig.work(offer).await.unwrap();
     worker.task().await;
-    live.until("href=\"/executions/b/w1\"").await;
+    live.line("href=\"/executions/b/w1\"").await;
     let page = visit.get("/workers").await.is(200);
     page.has(&[
         "<bdi>busy</bdi>",
@@ -57,7 +57,7 @@ async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
         "everyone's tasks",
         "its tasks go to other workers",
         "<bdi>greet</bdi> of <a href=\"/executions/b/w1\"><bdi>w1</bdi></a>, attempt 1",
-        "Every task is with a worker.",
+        "No task waits for a worker.",
     ]);
 }
 
@@ -67,12 +67,12 @@ async fn without_an_engine_that_hands_out_tasks_the_page_says_so() {
         .with_puppet("p", &Puppet::new())
         .start()
         .await;
-    let mut visit = Visit::new(&gateway);
+    let mut visit = Visitor::new(&gateway);
     visit
         .get("/workers")
         .await
         .is(200)
-        .has(&["No provider here hands out tasks"]);
+        .has(&["No provider hands out tasks"]);
     let inbox = visit.get("/inbox").await.is(200);
     inbox.has(&["role=\"alert\""]);
     visit.get("/definitions").await.is(200);
@@ -87,7 +87,7 @@ async fn a_provider_that_does_not_answer_does_not_hide_the_workers_of_the_others
     gateway.settings.default_upstream.health_interval = std::time::Duration::from_secs(3600);
     let gateway = gateway.start().await;
     bad.fail(ErrorKind::Unavailable, None);
-    let page = Visit::new(&gateway).get("/workers").await.is(200);
+    let page = Visitor::new(&gateway).get("/workers").await.is(200);
     page.has(&[
         "<bdi>w1</bdi>",
         "No answer from <b><bdi>bad</bdi></b>. Its workers and tasks are missing here.",
@@ -106,7 +106,7 @@ async fn workers_that_are_not_shown_are_announced() {
             .with_puppet("p", &Puppet::with_workers(&ids[..count]))
             .start()
             .await;
-        let page = Visit::new(&gateway).get("/workers").await.is(200);
+        let page = Visitor::new(&gateway).get("/workers").await.is(200);
         page.has(&expected);
     }
 }

@@ -1,7 +1,7 @@
 """A client in another language: generated from the API's image, it trusts nothing but the wire.
 
-Each function named test_* is one test. The gateway is the real binary, started on a free loopback
-port and ended by its process id.
+Each function named test_* is one test. An argument runs only the tests whose names contain it. The
+gateway is the real binary, started on a free loopback port and ended by its process id.
 """
 
 import json
@@ -310,7 +310,12 @@ class Worker:
 
 
 def main():
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    tests = [
+        (name, test)
+        for name, test in globals().items()
+        if name.startswith("test_") and wanted in name
+    ]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         generate_client(folder)

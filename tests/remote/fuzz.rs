@@ -17,10 +17,10 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
 use super::bad::{Bad, description, observation};
-use super::dice::Dice;
 use super::process::{Socket, remote, serving};
 use super::{PATIENCE, get};
 use crate::support::{TestGateway, Watching};
+use stateway_chance::Chance;
 
 /// For how long: `STATEWAY_REMOTE_FUZZ_SECONDS`, or a few seconds.
 fn budget() -> Duration {
@@ -34,7 +34,7 @@ fn seed() -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(11)
 }
 
-fn text(dice: &mut Dice) -> String {
+fn text(dice: &mut Chance) -> String {
     let texts = [
         "",
         "a",
@@ -48,39 +48,39 @@ fn text(dice: &mut Dice) -> String {
         "a/b",
         "\n\n",
     ];
-    match dice.roll(12) {
-        11 => "x".repeat(dice.roll(5_000) as usize),
+    match dice.below_u64(12) {
+        11 => "x".repeat(dice.below_u64(5_000) as usize),
         at => texts[at as usize].to_owned(),
     }
 }
 
-fn figure(dice: &mut Dice) -> i64 {
-    [0, 1, -1, i64::MAX, i64::MIN, 1_000_000_000, 7][dice.roll(7) as usize]
+fn figure(dice: &mut Chance) -> i64 {
+    [0, 1, -1, i64::MAX, i64::MIN, 1_000_000_000, 7][dice.below_u64(7) as usize]
 }
 
-fn small(dice: &mut Dice) -> i32 {
-    [0, 1, -1, i32::MAX, i32::MIN, 99, 3][dice.roll(7) as usize]
+fn small(dice: &mut Chance) -> i32 {
+    [0, 1, -1, i32::MAX, i32::MIN, 99, 3][dice.below_u64(7) as usize]
 }
 
-fn time(dice: &mut Dice) -> Option<Timestamp> {
+fn time(dice: &mut Chance) -> Option<Timestamp> {
     let (seconds, nanos) = (figure(dice), small(dice));
-    (dice.roll(2) == 0).then_some(Timestamp { seconds, nanos })
+    (dice.below_u64(2) == 0).then_some(Timestamp { seconds, nanos })
 }
 
-fn span(dice: &mut Dice) -> Option<Span> {
+fn span(dice: &mut Chance) -> Option<Span> {
     let (seconds, nanos) = (figure(dice), small(dice));
-    (dice.roll(2) == 0).then_some(Span { seconds, nanos })
+    (dice.below_u64(2) == 0).then_some(Span { seconds, nanos })
 }
 
-fn native(dice: &mut Dice) -> Option<v1::NativeState> {
+fn native(dice: &mut Chance) -> Option<v1::NativeState> {
     let state = text(dice);
-    let qualifiers = (0..dice.roll(3))
+    let qualifiers = (0..dice.below_u64(3))
         .map(|_| (text(dice), text(dice)))
         .collect();
-    (dice.roll(8) > 0).then_some(v1::NativeState { state, qualifiers })
+    (dice.below_u64(8) > 0).then_some(v1::NativeState { state, qualifiers })
 }
 
-fn error(dice: &mut Dice) -> Option<v1::ExecutionError> {
+fn error(dice: &mut Chance) -> Option<v1::ExecutionError> {
     let error = v1::ExecutionError {
         step: text(dice),
         message: text(dice),
@@ -89,10 +89,10 @@ fn error(dice: &mut Dice) -> Option<v1::ExecutionError> {
         attempt: small(dice),
         occur_time: time(dice),
     };
-    (dice.roll(2) == 0).then_some(error)
+    (dice.below_u64(2) == 0).then_some(error)
 }
 
-fn retry(dice: &mut Dice) -> Option<v1::RetryEvidence> {
+fn retry(dice: &mut Chance) -> Option<v1::RetryEvidence> {
     let retry = v1::RetryEvidence {
         attempt: small(dice),
         max_attempt_count: Some(small(dice)),
@@ -103,10 +103,10 @@ fn retry(dice: &mut Dice) -> Option<v1::RetryEvidence> {
         last_error: error(dice),
         basis: small(dice),
     };
-    (dice.roll(2) == 0).then_some(retry)
+    (dice.below_u64(2) == 0).then_some(retry)
 }
 
-fn wait(dice: &mut Dice) -> v1::Wait {
+fn wait(dice: &mut Chance) -> v1::Wait {
     v1::Wait {
         kind: small(dice),
         name: text(dice),
@@ -117,17 +117,17 @@ fn wait(dice: &mut Dice) -> v1::Wait {
     }
 }
 
-fn step(dice: &mut Dice) -> v1::StepObservation {
+fn step(dice: &mut Chance) -> v1::StepObservation {
     v1::StepObservation {
         name: text(dice),
         native_state: native(dice),
         retry: retry(dice),
-        waits: (0..dice.roll(3)).map(|_| wait(dice)).collect(),
+        waits: (0..dice.below_u64(3)).map(|_| wait(dice)).collect(),
         last_error: error(dice),
         start_time: time(dice),
         end_time: time(dice),
         progress: Some(v1::Progress {
-            fraction: [f64::NAN, f64::INFINITY, 0.5][dice.roll(3) as usize],
+            fraction: [f64::NAN, f64::INFINITY, 0.5][dice.below_u64(3) as usize],
             detail: text(dice),
         }),
         usage: None,
@@ -137,27 +137,29 @@ fn step(dice: &mut Dice) -> v1::StepObservation {
     }
 }
 
-fn random(dice: &mut Dice) -> v1::Observation {
-    if dice.roll(4) == 0 {
+fn random(dice: &mut Chance) -> v1::Observation {
+    if dice.below_u64(4) == 0 {
         return observation("a");
     }
     v1::Observation {
-        id: if dice.roll(3) > 0 {
+        id: if dice.below_u64(3) > 0 {
             "a".to_owned()
         } else {
             text(dice)
         },
-        version: (dice.roll(2) == 0).then(|| v1::Version {
-            parts: (0..dice.roll(5)).map(|_| dice.roll(u64::MAX)).collect(),
+        version: (dice.below_u64(2) == 0).then(|| v1::Version {
+            parts: (0..dice.below_u64(5))
+                .map(|_| dice.below_u64(u64::MAX))
+                .collect(),
         }),
         definition: text(dice),
         revision: text(dice),
         native_state: native(dice),
         retry: retry(dice),
-        waits: (0..dice.roll(4)).map(|_| wait(dice)).collect(),
-        steps: (0..dice.roll(4)).map(|_| step(dice)).collect(),
-        steps_are_detail: dice.roll(2) == 0,
-        is_partial: dice.roll(2) == 0,
+        waits: (0..dice.below_u64(4)).map(|_| wait(dice)).collect(),
+        steps: (0..dice.below_u64(4)).map(|_| step(dice)).collect(),
+        steps_are_detail: dice.below_u64(2) == 0,
+        is_partial: dice.below_u64(2) == 0,
         last_error: error(dice),
         create_time: time(dice),
         start_time: time(dice),
@@ -180,22 +182,22 @@ fn random(dice: &mut Dice) -> v1::Observation {
     }
 }
 
-fn some<T>(dice: &mut Dice, most: u64, mut make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
-    (0..dice.roll(most)).map(|_| make(dice)).collect()
+fn some<T>(dice: &mut Chance, most: u64, mut make: impl FnMut(&mut Chance) -> T) -> Vec<T> {
+    (0..dice.below_u64(most)).map(|_| make(dice)).collect()
 }
 
-fn payload(dice: &mut Dice) -> Option<v1::Payload> {
+fn payload(dice: &mut Chance) -> Option<v1::Payload> {
     let payload = v1::Payload {
         data: text(dice).into(),
         content_type: text(dice),
     };
-    (dice.roll(2) == 0).then_some(payload)
+    (dice.below_u64(2) == 0).then_some(payload)
 }
 
-fn event(dice: &mut Dice) -> v1::Event {
+fn event(dice: &mut Chance) -> v1::Event {
     let detail = v1::EventDetail {
         payload: payload(dice),
-        payload_truncated: dice.roll(2) == 0,
+        payload_truncated: dice.below_u64(2) == 0,
         correlation_id: text(dice),
         request_id: text(dice),
         cause_sequence: figure(dice),
@@ -203,18 +205,26 @@ fn event(dice: &mut Dice) -> v1::Event {
     };
     v1::Event {
         // Often in order, so that whole pages are read.
-        sequence: if dice.roll(4) == 0 { figure(dice) } else { 7 },
+        sequence: if dice.below_u64(4) == 0 {
+            figure(dice)
+        } else {
+            7
+        },
         occur_time: time(dice),
         native_type: text(dice),
         step: text(dice),
-        attempt: if dice.roll(4) == 0 { small(dice) } else { 1 },
+        attempt: if dice.below_u64(4) == 0 {
+            small(dice)
+        } else {
+            1
+        },
         summary: text(dice),
         phase: small(dice),
-        detail: (dice.roll(2) == 0).then_some(detail),
+        detail: (dice.below_u64(2) == 0).then_some(detail),
     }
 }
 
-fn definition(dice: &mut Dice) -> v1::Definition {
+fn definition(dice: &mut Chance) -> v1::Definition {
     v1::Definition {
         name: text(dice),
         revision: text(dice),
@@ -222,31 +232,31 @@ fn definition(dice: &mut Dice) -> v1::Definition {
         source: text(dice),
         labels: [(text(dice), text(dice))].into(),
         create_time: time(dice),
-        changed: dice.roll(2) == 0,
+        changed: dice.below_u64(2) == 0,
     }
 }
 
-fn problem(dice: &mut Dice) -> v1::DefinitionProblem {
+fn problem(dice: &mut Chance) -> v1::DefinitionProblem {
     v1::DefinitionProblem {
-        is_error: dice.roll(2) == 0,
+        is_error: dice.below_u64(2) == 0,
         code: text(dice),
         message: text(dice),
         location: text(dice),
     }
 }
 
-fn group(dice: &mut Dice) -> v1::ExecutionGroup {
+fn group(dice: &mut Chance) -> v1::ExecutionGroup {
     let example = random(dice);
     v1::ExecutionGroup {
-        example: (dice.roll(8) > 0).then_some(example),
+        example: (dice.below_u64(8) > 0).then_some(example),
         count: figure(dice),
-        at_least: dice.roll(2) == 0,
+        at_least: dice.below_u64(2) == 0,
     }
 }
 
 /// Empty, short, or longer than allowed.
-fn cursor(dice: &mut Dice) -> String {
-    match dice.roll(3) {
+fn cursor(dice: &mut Chance) -> String {
+    match dice.below_u64(3) {
         0 => String::new(),
         _ => text(dice),
     }
@@ -263,12 +273,12 @@ struct RpcStatus {
     details: Vec<prost_types::Any>,
 }
 
-fn detail(dice: &mut Dice) -> v1::ErrorDetail {
+fn detail(dice: &mut Chance) -> v1::ErrorDetail {
     v1::ErrorDetail {
-        kind: if dice.roll(2) == 0 {
+        kind: if dice.below_u64(2) == 0 {
             small(dice)
         } else {
-            dice.roll(15) as i32
+            dice.below_u64(15) as i32
         },
         reason: [
             "",
@@ -276,7 +286,7 @@ fn detail(dice: &mut Dice) -> v1::ErrorDetail {
             "ALREADY_FINISHED",
             "PROVIDER_ANSWER_TOO_LARGE",
             "not a word",
-        ][dice.roll(5) as usize]
+        ][dice.below_u64(5) as usize]
             .to_owned(),
         hint: text(dice),
         native_code: text(dice),
@@ -284,23 +294,23 @@ fn detail(dice: &mut Dice) -> v1::ErrorDetail {
         suggestion: text(dice),
         component: text(dice),
         metadata: [(text(dice), text(dice))].into(),
-        engine_answered: (dice.roll(2) == 0).then_some(true),
+        engine_answered: (dice.below_u64(2) == 0).then_some(true),
         message: text(dice),
     }
 }
 
 /// An error of any code, with details that are right, wrong or no details at all, and other trailers.
-fn failure(dice: &mut Dice) -> Status {
-    let code = Code::from_i32(1 + dice.roll(16) as i32);
+fn failure(dice: &mut Chance) -> Status {
+    let code = Code::from_i32(1 + dice.below_u64(16) as i32);
     let message = text(dice);
-    let value = if dice.roll(4) == 0 {
-        some(dice, 200, |dice| dice.roll(256) as u8)
+    let value = if dice.below_u64(4) == 0 {
+        some(dice, 200, |dice| dice.below_u64(256) as u8)
     } else {
         detail(dice).encode_to_vec()
     };
-    let details = match dice.roll(4) {
+    let details = match dice.below_u64(4) {
         0 => Vec::new(),
-        1 => some(dice, 500, |dice| dice.roll(256) as u8),
+        1 => some(dice, 500, |dice| dice.below_u64(256) as u8),
         _ => {
             let any = prost_types::Any {
                 type_url: "type.googleapis.com/stateway.provider.v1.ErrorDetail".to_owned(),
@@ -315,17 +325,17 @@ fn failure(dice: &mut Dice) -> Status {
         }
     };
     let mut trailers = MetadataMap::new();
-    if dice.roll(3) == 0 {
-        let long = "t".repeat(dice.roll(12_000) as usize);
+    if dice.below_u64(3) == 0 {
+        let long = "t".repeat(dice.below_u64(12_000) as usize);
         trailers.insert("x-trailer", long.parse().expect("ASCII"));
-        let bytes = some(dice, 300, |dice| dice.roll(256) as u8);
+        let bytes = some(dice, 300, |dice| dice.below_u64(256) as u8);
         trailers.insert_bin("x-trailer-bin", MetadataValue::from_bytes(&bytes));
     }
     Status::with_details_and_metadata(code, message, details.into(), trailers)
 }
 
-fn item(dice: &mut Dice) -> Item {
-    match dice.roll(5) {
+fn item(dice: &mut Chance) -> Item {
+    match dice.below_u64(5) {
         0 => Item::Gone(text(dice)),
         1 => Item::InSync(v1::InSync {}),
         2 => Item::Heartbeat(v1::Heartbeat {}),
@@ -333,25 +343,25 @@ fn item(dice: &mut Dice) -> Item {
     }
 }
 
-fn garbled(dice: &mut Dice) -> v1::DescribeResponse {
+fn garbled(dice: &mut Chance) -> v1::DescribeResponse {
     let mut good = description();
     good.capabilities = stateway_wire::capability_names(stateway_wire::CAPABILITIES);
     // A refused description ends all calls for a while, so it is rare.
-    match dice.roll(250) {
+    match dice.below_u64(250) {
         0 => good.state_table = text(dice),
         1 => {
-            let at = dice.roll(good.state_table.len() as u64) as usize;
+            let at = dice.below_u64(good.state_table.len() as u64) as usize;
             let at = good.state_table.floor_char_boundary(at);
             good.state_table.truncate(at);
         }
-        2 => good.capabilities = vec![text(dice); dice.roll(400) as usize],
+        2 => good.capabilities = vec![text(dice); dice.below_u64(400) as usize],
         3 => good.min_contract_version = small(dice),
         4 => good.instance_id = text(dice),
         5 => good.name = text(dice),
         6 => good.version = text(dice),
         7 => good.start_time = time(dice),
         8..20 => {
-            let off = dice.roll(good.capabilities.len() as u64) as usize;
+            let off = dice.below_u64(good.capabilities.len() as u64) as usize;
             good.capabilities.remove(off);
         }
         _ => {}
@@ -394,7 +404,7 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
         .with_memory("good", &crate::support::clock())
         .start()
         .await;
-    let mut dice = Dice(seed());
+    let mut dice = Chance::new(seed());
     let (end, mut rounds) = (Instant::now() + budget(), 0_u64);
     let (mut watching, mut polling) = (None, None);
     while Instant::now() < end || rounds < LEAST_ROUNDS {
@@ -408,7 +418,7 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
                 observations: some(dice, 4, random),
                 next_cursor: String::new(),
             });
-            script.failure = (dice.roll(8) == 0).then(|| failure(dice));
+            script.failure = (dice.below_u64(8) == 0).then(|| failure(dice));
         });
         if rounds % 4 == 0 {
             let request = api::WatchExecutionsRequest {
@@ -427,7 +437,7 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
             script.description = described;
             script.observation = seen;
             script.watch = items;
-            script.list = (dice.roll(10) > 0).then_some(list);
+            script.list = (dice.below_u64(10) > 0).then_some(list);
             script.counts.groups = some(dice, 4, group);
             script.events.events = some(dice, 6, event);
             script.events.next_cursor = cursor(dice);
@@ -436,17 +446,17 @@ async fn a_provider_that_answers_at_random_panics_nothing() {
             script.definition = definition(dice);
             script.problems.problems = some(dice, 6, problem);
             script.health.detail = text(dice);
-            script.failure = (dice.roll(4) == 0).then(|| failure(dice));
+            script.failure = (dice.below_u64(4) == 0).then(|| failure(dice));
         });
-        if dice.roll(20) == 0 {
+        if dice.below_u64(20) == 0 {
             drop(process.take());
-            if dice.roll(2) == 0 {
+            if dice.below_u64(2) == 0 {
                 garbage(&socket, dice);
             }
             process = Some(serving(&socket.path(), bad.routes()));
         }
         ask(&gateway, dice, rounds).await;
-        if dice.roll(10) == 0 {
+        if dice.below_u64(10) == 0 {
             let request = api::WatchExecutionsRequest {
                 parent: "providers/-".into(),
                 ..api::WatchExecutionsRequest::default()
@@ -505,7 +515,7 @@ const LEAST_ROUNDS: u64 = 8 * KINDS;
 /// The kinds of calls that `ask` makes, one after the other.
 const KINDS: u64 = 17;
 
-async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
+async fn ask(gateway: &crate::support::Running, dice: &mut Chance, round: u64) {
     let name = "providers/far/executions/a".to_owned();
     let mut client = gateway.executions().await;
     let mut definitions = DefinitionsClient::new(gateway.channel().await);
@@ -516,7 +526,7 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
             1 => {
                 let mut request = api::ListExecutionsRequest {
                     parent,
-                    page_token: if dice.roll(8) == 0 {
+                    page_token: if dice.below_u64(8) == 0 {
                         text(dice)
                     } else {
                         String::new()
@@ -554,8 +564,8 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
             5 => {
                 let mut request = api::ListEventsRequest {
                     parent: name,
-                    order_by: ["", "sequence desc"][dice.roll(2) as usize].to_owned(),
-                    page_token: if dice.roll(8) == 0 {
+                    order_by: ["", "sequence desc"][dice.below_u64(2) as usize].to_owned(),
+                    page_token: if dice.below_u64(8) == 0 {
                         text(dice)
                     } else {
                         String::new()
@@ -587,7 +597,7 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
             8 => {
                 let request = api::CancelExecutionRequest {
                     name,
-                    mode: dice.roll(3) as i32,
+                    mode: dice.below_u64(3) as i32,
                     ..api::CancelExecutionRequest::default()
                 };
                 drop(client.cancel_execution(request).await);
@@ -653,7 +663,7 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
                 let request = api::ApplyDefinitionRequest {
                     source: source.clone(),
                     definition_id: "a".into(),
-                    validate_only: dice.roll(4) == 0,
+                    validate_only: dice.below_u64(4) == 0,
                     parent: parent.clone(),
                     ..api::ApplyDefinitionRequest::default()
                 };
@@ -673,13 +683,13 @@ async fn ask(gateway: &crate::support::Running, dice: &mut Dice, round: u64) {
 }
 
 /// Something that does not speak HTTP/2 at all takes the socket for one connection.
-fn garbage(socket: &Socket, dice: &mut Dice) {
+fn garbage(socket: &Socket, dice: &mut Chance) {
     std::fs::remove_file(socket.path()).ok();
     let Ok(listener) = UnixListener::bind(socket.path()) else {
         return;
     };
-    let bytes: Vec<u8> = (0..dice.roll(2_000))
-        .map(|_| dice.roll(256) as u8)
+    let bytes: Vec<u8> = (0..dice.below_u64(2_000))
+        .map(|_| dice.below_u64(256) as u8)
         .collect();
     listener.set_nonblocking(true).ok();
     let until = Instant::now() + Duration::from_millis(80);

@@ -216,7 +216,7 @@ impl Provider for Journal {
                 };
                 let mut items: Vec<_> = items.filter(is_wanted).collect();
                 if line == 0 {
-                    // The present set has no removals.
+                    // The current set has no removals.
                     items.retain(|item| !matches!(item, Watched::Gone(_)));
                     items.push(Watched::InSync);
                 }

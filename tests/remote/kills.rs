@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use stateway_client::v1;
 use stateway_client::v1::watch_executions_response::Kind;
 
-use super::dice::Dice;
 use super::journal::{GONE, JournalFile, ProviderProcess};
 use super::process::{Socket, remote};
 use super::{PATIENCE, get, serves};
 use crate::support::{Running, TestGateway, Watching};
+use stateway_chance::Chance;
 
 /// The execution that is also watched on its own.
 const ANCHOR: &str = "anchor";
@@ -51,19 +51,19 @@ impl Hand {
     }
 
     /// A new execution, the end of one, the removal of one, or another state of the one that is watched alone.
-    fn change(&mut self, dice: &mut Dice) {
+    fn change(&mut self, dice: &mut Chance) {
         let open = self.open.len() as u64;
-        match dice.roll(8) {
+        match dice.below_u64(8) {
             0 => {
-                let state = ["ACTIVE", "HELD", "STUCK"][dice.roll(3) as usize];
+                let state = ["ACTIVE", "HELD", "STUCK"][dice.below_u64(3) as usize];
                 self.set(ANCHOR, state);
             }
             1 if open > 0 => {
-                let id = self.open.swap_remove(dice.roll(open) as usize);
+                let id = self.open.swap_remove(dice.below_u64(open) as usize);
                 self.set(&id, GONE);
             }
             2..=4 if open > 0 => {
-                let id = self.open.swap_remove(dice.roll(open) as usize);
+                let id = self.open.swap_remove(dice.below_u64(open) as usize);
                 self.set(&id, "KILLED");
             }
             _ => {
@@ -178,14 +178,14 @@ async fn kills_of_the_provider_process_lose_no_change_and_leak_no_stream() {
     };
     let mut watching_one = Watching::open(&gateway, request).await.expect("it opens");
     let (mut reader, mut reader_of_one) = (Reader::default(), Reader::default());
-    let mut dice = Dice(7);
+    let mut dice = Chance::new(7);
     let (began, mut held, mut back) = (Instant::now(), None, Vec::new());
     let kills = kills();
     for kill in 0..kills {
-        for _ in 0..=dice.roll(4) {
+        for _ in 0..=dice.below_u64(4) {
             hand.change(&mut dice);
         }
-        tokio::time::sleep(Duration::from_millis(dice.roll(60))).await;
+        tokio::time::sleep(Duration::from_millis(dice.below_u64(60))).await;
         process.kill();
         // What happens while nobody can see it must arrive as well.
         hand.change(&mut dice);

@@ -145,6 +145,12 @@ impl TestGateway {
     }
 }
 
+impl From<&Running> for SocketAddr {
+    fn from(gateway: &Running) -> Self {
+        gateway.address
+    }
+}
+
 /// A gateway that serves until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,

@@ -27,6 +27,9 @@ use tokio_stream::wrappers::BroadcastStream;
 
 use super::gateway::table;
 
+/// How long a call may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[derive(Clone)]
 pub(crate) struct Puppet {
     state: Arc<Mutex<State>>,
@@ -286,6 +289,17 @@ impl Puppet {
     /// How often it was asked.
     pub(crate) fn asked(&self, verb: Verb) -> usize {
         self.lock().asked.get(&verb).copied().unwrap_or_default()
+    }
+
+    /// Waits until it was asked at least this often.
+    pub(crate) async fn until_asked(&self, verb: Verb, least: usize) {
+        let asked = async {
+            while self.asked(verb) < least {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let asked = tokio::time::timeout(PATIENCE, asked).await;
+        asked.unwrap_or_else(|_| panic!("it was asked {} times", self.asked(verb)));
     }
 
     /// The sizes of the batches it was asked to observe.

@@ -25,7 +25,7 @@ impl Watching {
         Ok(Self(stream.into_inner()))
     }
 
-    /// A watch of one execution, or of all executions of a collection, from the present set.
+    /// A watch of one execution, or of all executions of a collection, from the current set.
     pub(crate) async fn on(gateway: &Running, name: &str) -> Self {
         let mut request = WatchExecutionsRequest::default();
         if name.contains("/executions/") {

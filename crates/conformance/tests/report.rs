@@ -8,8 +8,7 @@ use stateway_provider_remote::Config;
 use stateway_provider_server::{About, Listener, serve};
 use tokio::runtime::Runtime;
 
-#[path = "../../provider-memory/tests/harness/mod.rs"]
-mod harness;
+use crate::harness;
 
 /// The reference provider with Staging, on a runtime of its own.
 fn served(folder: &tempfile::TempDir) -> (Config, Runtime) {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lab;
+use crate::lab;
 
 use std::time::Duration;
 

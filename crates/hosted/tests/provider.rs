@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod lab;
+use crate::lab;
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod raw;
+use crate::raw;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../tests/remote/dice.rs"]
-mod dice;
 #[allow(dead_code)] // A reset is for other tests.
-mod raw;
+use crate::raw;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -23,8 +21,8 @@ use stateway_provider_api::{
 use stateway_provider_remote::{Config, RemoteProvider};
 use stateway_wire::v1;
 
-use dice::Dice;
 use raw::{Reply, frame, serve_raw};
+use stateway_chance::Chance;
 
 const ROUNDS: u64 = 2_000;
 
@@ -107,20 +105,20 @@ fn good(method: &str) -> Vec<u8> {
 }
 
 /// Random bytes, or a right answer with some bytes changed, inserted or cut off.
-fn bytes(dice: &mut Dice, method: &str) -> Vec<u8> {
-    if dice.roll(4) == 0 {
-        let length = dice.roll(300);
-        return (0..length).map(|_| dice.roll(256) as u8).collect();
+fn bytes(dice: &mut Chance, method: &str) -> Vec<u8> {
+    if dice.below_u64(4) == 0 {
+        let length = dice.below_u64(300);
+        return (0..length).map(|_| dice.below_u64(256) as u8).collect();
     }
     let mut bytes = good(method);
-    for _ in 0..dice.roll(4) {
-        let at = dice.roll(bytes.len() as u64 + 1) as usize;
-        match dice.roll(3) {
+    for _ in 0..dice.below_u64(4) {
+        let at = dice.below_u64(bytes.len() as u64 + 1) as usize;
+        match dice.below_u64(3) {
             0 => bytes.truncate(at),
-            1 => bytes.insert(at, dice.roll(256) as u8),
+            1 => bytes.insert(at, dice.below_u64(256) as u8),
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte = dice.roll(256) as u8;
+                    *byte = dice.below_u64(256) as u8;
                 }
             }
         }
@@ -182,7 +180,7 @@ async fn ask(far: &RemoteProvider, round: u64) -> Result<(), Error> {
 async fn random_bytes_in_a_frame_are_refused_and_nothing_panics() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("far.sock");
-    let dice = Mutex::new(Dice(7));
+    let dice = Mutex::new(Chance::new(7));
     let replying = move |method: &str| {
         let bytes = bytes(&mut lock(&dice), method);
         Reply::Body(frame(&bytes))

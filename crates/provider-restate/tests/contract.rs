@@ -181,9 +181,10 @@ fn shows_step(native: &NativeState) -> Result<Invocation, Skip> {
             "failure" => "Failure",
             _ => "Success",
         };
-        let (ty, id) = match is_awakeable {
-            true => ("Signal", json!({"SignalIndex": 17})),
-            false => ("Completion", json!({"CompletionId": 1})),
+        let (ty, id) = if is_awakeable {
+            ("Signal", json!({"SignalIndex": 17}))
+        } else {
+            ("Completion", json!({"CompletionId": 1}))
         };
         let told = json!({"Notification": {"ty": ty, "id": id, "result": result}});
         it.journal

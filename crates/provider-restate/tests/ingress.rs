@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod fake;
+use crate::fake;
 
 use std::net::TcpListener;
 use std::time::Duration;

@@ -555,9 +555,10 @@ async fn approve(file: &str) {
 async fn awakeable(file: &str) {
     let row = json!({"id": "inv_18ikDxF8r8Lh4BMQNeB4xdSxLZb0styRpH", "status": "suspended"});
     let name = "sign_12weFGzMDoGDN-pFjVqF6BO2KPHbg_nOXAAAAEQ";
-    let name = match file.ends_with("reject") {
-        true => format!("{name}/reject"),
-        false => name.to_owned(),
+    let name = if file.ends_with("reject") {
+        format!("{name}/reject")
+    } else {
+        name.to_owned()
     };
     let status = response(file)["status"].as_u64().unwrap();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
-mod fake;
+use crate::fake;
 
 use std::time::Duration;
 
@@ -261,7 +261,10 @@ async fn cancelling_what_has_not_begun_is_a_cancellation_and_then_it_is_gone() {
     assert_eq!(shown(ended), (SubState::Failed, Some(Reason::Cancelled)));
     let gone = provider.get(&call(), &execution(&id), View::Basic).await;
     let gone = gone.unwrap_err();
-    assert!(gone.message.contains("it was scheduled"), "{gone}");
+    assert!(
+        gone.message.contains("its last known status is scheduled"),
+        "{gone}"
+    );
     assert_eq!(
         kind_and_reason(gone),
         (ErrorKind::NotFound, "EXECUTION_FORGOTTEN".to_owned())
@@ -617,9 +620,10 @@ async fn tokens_go_to_their_own_api_and_into_no_error() {
     let provider = on(&config);
     provider.start(&call(), start("Lab/long")).await.unwrap();
     for request in fake.requests().await {
-        let expected = match request.url.path().starts_with("/restate/") {
-            true => "Bearer ingress-secret",
-            false => "Bearer admin-secret",
+        let expected = if request.url.path().starts_with("/restate/") {
+            "Bearer ingress-secret"
+        } else {
+            "Bearer admin-secret"
         };
         assert_eq!(request.headers["authorization"], expected);
     }

@@ -64,15 +64,14 @@ impl Proxy {
         let builder = rustls::ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .unwrap();
-        let builder = match asks_for_certificate {
-            false => builder.with_no_client_auth(),
-            true => {
-                let mut roots = RootCertStore::empty();
-                roots.add(client_ca.0.der().clone()).unwrap();
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
-                builder.with_client_cert_verifier(verifier.unwrap())
-            }
+        let builder = if asks_for_certificate {
+            let mut roots = RootCertStore::empty();
+            roots.add(client_ca.0.der().clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+            builder.with_client_cert_verifier(verifier.unwrap())
+        } else {
+            builder.with_no_client_auth()
         };
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = builder.with_single_cert(vec![certificate.der().clone()], key);
@@ -134,9 +133,10 @@ async fn answer(
         }
     }
     let head = String::from_utf8_lossy(&request).into_owned();
-    let body = match head.starts_with("GET /version") {
-        true => r#"{"version":"1.7.12","features":{}}"#,
-        false => r#"{"rows":[{"table_name":"sys_invocation","column_name":"status"}]}"#,
+    let body = if head.starts_with("GET /version") {
+        r#"{"version":"1.7.12","features":{}}"#
+    } else {
+        r#"{"rows":[{"table_name":"sys_invocation","column_name":"status"}]}"#
     };
     told.lock().unwrap().push(Seen { certificates, head });
     let answer = format!(

@@ -1,7 +1,7 @@
 //! A watch of a whole account: what it costs, and what it notices.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

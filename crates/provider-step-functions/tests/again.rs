@@ -1,7 +1,7 @@
 //! Calls that are made again: how often, when not, and at whose expense.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::time::Duration;
 

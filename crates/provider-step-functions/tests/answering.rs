@@ -1,7 +1,7 @@
 //! Signals that answer tasks: tokens and activities, well and in failure.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::time::Duration;
 
@@ -301,26 +301,23 @@ async fn iterations_are_told_apart_by_their_index_or_not_at_all() {
         let told = signal(&bench, &ids[0], "Approve", "{}").await;
         assert_eq!(reason(told).1, "SIGNAL_NOT_AWAITED", "two of them wait");
         let told = signal(&bench, &ids[0], "M[1].Approve", "{}").await;
-        match with_index {
-            false => {
-                let expected = (
-                    ErrorKind::FailedPrecondition,
-                    "ACTIVITY_NOT_ADDRESSABLE".to_owned(),
-                );
-                assert_eq!(reason(told), expected);
-                assert_eq!(calls_of(&bench, "GetActivityTask"), 0);
-            }
-            true => {
-                told.expect("an answer");
-                let world = bench.service.world();
-                let ended = world.executions[0].events.iter();
-                let mut ended = ended.filter(|event| event["type"] == "ActivitySucceeded");
-                let ended = ended.next().expect("one ended")["previousEventId"].clone();
-                let started = &world.executions[0].events;
-                let started = started.iter().find(|event| event["id"] == ended);
-                let scheduled = started.expect("a start")["previousEventId"].as_u64();
-                assert_eq!(scheduled, Some(9), "the task of the second iteration");
-            }
+        if with_index {
+            told.expect("an answer");
+            let world = bench.service.world();
+            let ended = world.executions[0].events.iter();
+            let mut ended = ended.filter(|event| event["type"] == "ActivitySucceeded");
+            let ended = ended.next().expect("one ended")["previousEventId"].clone();
+            let started = &world.executions[0].events;
+            let started = started.iter().find(|event| event["id"] == ended);
+            let scheduled = started.expect("a start")["previousEventId"].as_u64();
+            assert_eq!(scheduled, Some(9), "the task of the second iteration");
+        } else {
+            let expected = (
+                ErrorKind::FailedPrecondition,
+                "ACTIVITY_NOT_ADDRESSABLE".to_owned(),
+            );
+            assert_eq!(reason(told), expected);
+            assert_eq!(calls_of(&bench, "GetActivityTask"), 0);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! State machines as definitions: versions, tags, checks, and what is refused.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::time::Duration;
 

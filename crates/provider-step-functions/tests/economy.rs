@@ -1,7 +1,7 @@
 //! What an answer costs: calls are counted at the service.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

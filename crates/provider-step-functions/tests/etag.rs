@@ -1,7 +1,7 @@
 //! The etag of an execution: the same on every replica, and none while only a part of it was read.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use jiff::Timestamp;
 use mock::bench::{Bench, call};

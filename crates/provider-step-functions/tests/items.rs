@@ -1,7 +1,7 @@
 //! Distributed Maps: what their Map Runs count, and what that costs.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use jiff::Timestamp;
 use mock::HERE;
@@ -66,7 +66,7 @@ async fn the_items_are_counted_and_are_evidence() {
         "{told}"
     );
     assert!(
-        told.contains("not seen"),
+        told.contains("not reported"),
         "what is inside the items is unknown"
     );
     let calls = [

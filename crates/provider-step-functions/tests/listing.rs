@@ -1,7 +1,7 @@
 //! Lists over several state machines, in pages, narrowed where nothing can slip through.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! How soon a watch notices that something moves which did not move before.
 
 #[allow(dead_code, reason = "each test uses a part of it")]
-mod mock;
+use crate::mock;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

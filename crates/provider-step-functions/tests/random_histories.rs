@@ -2,8 +2,7 @@
 //! Parallels, interleaved as the service would: at every moment the open steps are those that the
 //! simulation has open, however the history is read.
 
-#[path = "random/simulation.rs"]
-mod simulation;
+use crate::simulation;
 
 use std::collections::BTreeMap;
 

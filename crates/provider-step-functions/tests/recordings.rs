@@ -6,8 +6,7 @@
     reason = "a recording that is not as it should be fails the test"
 )]
 
-#[path = "support/recorded.rs"]
-mod recorded;
+use crate::recorded;
 
 use std::path::PathBuf;
 

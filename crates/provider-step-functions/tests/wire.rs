@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use stateway_chance::Chance;
 use stateway_model::ExecutionId;
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
@@ -175,9 +176,10 @@ async fn recorded_errors_are_understood() {
         let code = recorded["body"]["__type"].as_str().expect("a name");
         assert_eq!(error.native_code, code, "{name}");
         let known = ERROR_NAMES.iter().find(|(known, ..)| *known == code);
-        let kind = match name.contains(".express.") {
-            true => ErrorKind::Unsupported,
-            false => known.expect(code).1,
+        let kind = if name.contains(".express.") {
+            ErrorKind::Unsupported
+        } else {
+            known.expect(code).1
         };
         assert_eq!(error.kind, kind, "{name}");
         seen += 1;
@@ -203,17 +205,8 @@ impl Respond for Broken {
 
 impl Broken {
     fn broken(&self) -> Vec<u8> {
-        let mut dice = self
-            .next
-            .fetch_add(1, Ordering::Relaxed)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            | 1;
-        let mut roll = |sides: usize| {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            usize::try_from(dice >> 33).unwrap_or_default() % sides.max(1)
-        };
+        let mut chance = Chance::new(self.next.fetch_add(1, Ordering::Relaxed));
+        let mut roll = |sides: usize| chance.below(sides);
         let mut body = self.bodies[roll(self.bodies.len())].clone();
         for _ in 0..=roll(4) {
             let at = roll(body.len());

@@ -3,10 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod front;
-mod mock;
-mod scenes;
-mod support;
+use crate::front;
+use crate::mock;
 
 use std::time::{Duration, Instant};
 

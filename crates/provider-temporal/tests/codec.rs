@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod mock;
-mod support;
+use crate::mock;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod mock;
-mod support;
+use crate::mock;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

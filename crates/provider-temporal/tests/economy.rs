@@ -369,7 +369,7 @@ async fn ten_thousand_open_executions_stay_within_quota_and_memory() {
     .await;
     let grown = memory().saturating_sub(before);
     println!(
-        "summary: temporal: {MANY} open executions: present set after {:.1?}, all described after \
+        "summary: temporal: {MANY} open executions: current set after {:.1?}, all described after \
          {took:.1?}, an end after {ended:.1?}, {grown} MiB more memory",
         synced.unwrap()
     );

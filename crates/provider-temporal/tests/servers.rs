@@ -2,10 +2,8 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
-mod front;
-mod mock;
-mod scenes;
-mod support;
+use crate::front;
+use crate::mock;
 
 use std::time::{Duration, Instant};
 

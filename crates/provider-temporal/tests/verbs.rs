@@ -3,10 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod front;
-mod mock;
-mod scenes;
-mod support;
+use crate::front;
+use crate::mock;
 
 use serde_json::json;
 use stateway_contract_kit::Scene;
@@ -16,7 +14,8 @@ use stateway_provider_api::table::Scope;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     CancelMode, CancelRequest, CompensationChoice, ErrorKind, ListRequest, NativeState,
-    PauseRequest, Provider, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest, View,
+    PauseRequest, Provider, PurgeRequest, ResumeRequest, RetryFromRequest, RetryNowRequest,
+    SignalRequest, View,
 };
 use stateway_provider_temporal::TemporalProvider;
 use stateway_provider_temporal::api::enums::v1::WorkflowExecutionStatus as Status;
@@ -368,4 +367,44 @@ async fn a_purge_is_hidden_by_its_gateway_until_the_server_has_deleted_the_run()
         assert_eq!(gone.kind, ErrorKind::NotFound);
         assert!(!is_listed(gateway, &id).await);
     }
+}
+
+/// The identities in the history of all runs, in order.
+fn identities(mock: &Mock) -> Vec<String> {
+    use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+    mock.change(|world| {
+        let events = world.runs.iter().flat_map(|run| &run.events);
+        let of = events.filter_map(|event| match event.attributes.as_ref()? {
+            Attributes::WorkflowExecutionSignaledEventAttributes(it) => Some(it.identity.clone()),
+            Attributes::WorkflowExecutionCancelRequestedEventAttributes(it) => {
+                Some(it.identity.clone())
+            }
+            Attributes::WorkflowExecutionTerminatedEventAttributes(it) => Some(it.identity.clone()),
+            _ => None,
+        });
+        of.collect()
+    })
+}
+
+#[tokio::test]
+async fn the_history_names_the_caller_of_each_verb() {
+    let (mock, provider) = server().await;
+    let id = put(&mock, "named", Scene::NoMetadata);
+    let mut by_ada = call();
+    by_ada.actor = "ada".into();
+    let signal = SignalRequest {
+        id: id.clone(),
+        signal: "go".to_owned(),
+        payload: None,
+        request_id: "signal".parse().unwrap(),
+    };
+    provider.signal(&by_ada, signal).await.unwrap();
+    let graceful = cancel(&id, CancelMode::Graceful);
+    provider.cancel(&by_ada, graceful).await.unwrap();
+    let mut kill = cancel(&id, CancelMode::Kill);
+    kill.request_id = "kill".parse().unwrap();
+    // A caller without a name is the gateway.
+    provider.cancel(&call(), kill).await.unwrap();
+    let named = ["stateway:ada", "stateway:ada", "stateway"];
+    assert_eq!(identities(&mock), named);
 }

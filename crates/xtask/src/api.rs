@@ -47,7 +47,7 @@ const PACKAGES: [Package; 2] = [
 ];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    let buf = peers::buf()?;
+    let buf = peers::buf_package()?.install()?;
     let buf = |arguments: &[&str]| {
         let mut command = Command::new(&buf);
         command.current_dir(root()).args(arguments);

@@ -15,7 +15,7 @@ pub(crate) struct Options {
 
 #[derive(Subcommand)]
 enum What {
-    /// GetExecution against an empty gRPC service, and 10,000 watchers on one execution
+    /// GetExecution against an empty gRPC service, 10,000 watchers on one execution, and then `secure`
     Gateway,
     /// Calls of a client beside 10,000 connections that never finish their TLS handshake
     HalfOpen,
@@ -68,7 +68,10 @@ enum Peer {
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.what {
         What::Machine => soak::example("machine", "bench", &[]),
-        What::Gateway => from_outside(&["gateway"], &[]),
+        What::Gateway => {
+            from_outside(&["gateway"], &[])?;
+            from_outside(&["secure"], &[])
+        }
         What::Secure => from_outside(&["secure"], &[]),
         What::HalfOpen => from_outside(&["half-open"], &[]),
         What::Remote => from_outside(&["remote"], &[]),

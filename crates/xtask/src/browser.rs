@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::succeed;
+use crate::setup::Item;
+use crate::test::Part;
 
 /// A program, the variable that names it for the tests, and the names it goes by.
 struct Program {
@@ -54,6 +56,45 @@ pub(crate) fn browser() -> Result<Vec<(&'static str, PathBuf)>, String> {
     Ok(found)
 }
 
+/// The programs, for `cargo xtask setup`.
+pub(crate) fn items() -> Vec<Item> {
+    let absent = present().err().unwrap_or_default();
+    let found = |program: &Program| find(program).unwrap_or_else(|| Path::new(USUAL).into());
+    let item = |program: &'static Program| Item {
+        parts: &[Part::Browser],
+        name: program.package.to_owned(),
+        version: "Debian's current".to_owned(),
+        source: "Debian",
+        place: found(program),
+        is_installed: !absent.contains(&program.package),
+        install: Box::new(|| browser().map(drop)),
+    };
+    let mut items: Vec<Item> = PROGRAMS.iter().map(item).collect();
+    for item in items.iter_mut().filter(|item| item.is_installed) {
+        if let Ok(version) = version(&item.place) {
+            item.version = number(&version).to_owned();
+        }
+    }
+    items
+}
+
+/// The number in what a program says about its version.
+fn number(version: &str) -> &str {
+    let mut words = version.split_whitespace();
+    words
+        .find(|word| word.starts_with(|it: char| it.is_ascii_digit()))
+        .unwrap_or(version)
+}
+
+/// Where a program is.
+fn find(program: &Program) -> Option<PathBuf> {
+    let found = present().ok()?;
+    let own = found
+        .into_iter()
+        .find(|(variable, _)| *variable == program.variable);
+    own.map(|(_, place)| place)
+}
+
 /// Every program, or the packages of those that are not here.
 fn present() -> Result<Vec<(&'static str, PathBuf)>, Vec<&'static str>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -80,9 +121,10 @@ fn look(
             _ => absent.push(program.package),
         }
     }
-    match absent.is_empty() {
-        true => Ok(found),
-        false => Err(absent),
+    if absent.is_empty() {
+        Ok(found)
+    } else {
+        Err(absent)
     }
 }
 
@@ -124,14 +166,15 @@ fn apt_get() -> Command {
 fn version(program: &Path) -> Result<String, String> {
     let answer = Command::new(program).arg("--version").output();
     let answer = answer.map_err(|error| format!("{}: {error}", program.display()))?;
-    match answer.status.success() {
-        true => Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned()),
-        false => Err(format!(
+    if answer.status.success() {
+        Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
+    } else {
+        Err(format!(
             "`{} --version` ended with {}: {}",
             program.display(),
             answer.status,
             String::from_utf8_lossy(&answer.stderr).trim()
-        )),
+        ))
     }
 }
 
@@ -174,6 +217,15 @@ mod tests {
             missing(&absent),
             "no chromium and no chromium-driver is here"
         );
+    }
+
+    #[test]
+    fn the_number_of_a_version_is_found_among_words() {
+        assert_eq!(
+            number("Chromium 140.0.7339.80 built on Debian"),
+            "140.0.7339.80"
+        );
+        assert_eq!(number("unknown"), "unknown");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{cargo, follow, root, succeed, target};
-use crate::tally::Tally;
-use crate::{browser, peers};
+use crate::run::{root, succeed, target};
+use crate::setup::Item;
+use crate::{browser, peers, test};
 
 /// A program that the tests run, and Debian's package with it.
 struct Program {
@@ -49,39 +49,79 @@ impl Program {
 
 /// Runs the tests of `deploy/` alone.
 pub(crate) fn run() -> Result<(), String> {
-    tests(&mut Tally::default())
+    test::run(&test::Options::only(test::Part::Deploy))
 }
 
-/// Runs the tests of `deploy/` and counts them.
+/// The tests of `deploy/`, with everything that they need.
 ///
 /// # Errors
-/// A program is missing and cannot be installed, or a test failed.
-pub(crate) fn tests(tally: &mut Tally) -> Result<(), String> {
-    install()?;
+/// A program is missing and cannot be installed.
+pub(crate) fn tests() -> Result<Command, String> {
     let promtool = promtool()?;
-    let python = peers::deploy()?;
+    let python = peers::DEPLOY.install()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&path).chain(promtool);
     let path = std::env::join_paths(path).map_err(|error| format!("PATH: {error}"))?;
-    succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
     let mut tests = Command::new(python);
     tests
         .args(["-m", "pytest", "-v", "-p", "no:cacheprovider"])
         .arg(root().join("deploy/tests"))
-        .env("PATH", path)
-        .env("STATEWAY_BINARY", target().join("debug/stateway"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    if follow(&mut tests, |line| tally.read(line))? {
-        Ok(())
-    } else {
-        Err("the tests of deploy/ failed".to_owned())
-    }
+        .env("PATH", path);
+    Ok(tests)
 }
 
-fn install() -> Result<(), String> {
+/// Installs the programs and packages of the tests that are missing.
+///
+/// # Errors
+/// One cannot be installed, and the tests cannot do without it.
+pub(crate) fn install() -> Result<(), String> {
+    programs()?;
+    promtool()?;
+    peers::DEPLOY.install()?;
+    Ok(())
+}
+
+/// The programs, for `cargo xtask setup`.
+pub(crate) fn items() -> Vec<Item> {
+    let item =
+        |name: &str, place: PathBuf, is_installed, install: fn() -> Result<(), String>| Item {
+            parts: &[test::Part::Deploy],
+            name: name.to_owned(),
+            version: "Debian's current".to_owned(),
+            source: "Debian",
+            place,
+            is_installed,
+            install: Box::new(install),
+        };
+    let mut items: Vec<Item> = PROGRAMS
+        .iter()
+        .map(|program| {
+            let found = find(program.name);
+            let is_installed = found.is_some();
+            let place = found.unwrap_or_else(|| PathBuf::from("/usr/bin"));
+            item(program.package, place, is_installed, programs)
+        })
+        .collect();
+    let unpacked = unpacked_promtool();
+    let found = find(PROMTOOL).or_else(|| unpacked.is_file().then(|| unpacked.clone()));
+    let is_installed = found.is_some();
+    let place = found.unwrap_or(unpacked);
+    items.push(item(PROMTOOL, place, is_installed, || promtool().map(drop)));
+    items
+}
+
+/// Where a program is, on the PATH or where Debian puts programs.
+fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
-    let needed = absent(&folders, false);
+    let usual = ["/usr/bin", "/usr/sbin"].map(PathBuf::from);
+    let places = std::env::split_paths(&path).chain(usual);
+    places
+        .map(|folder| folder.join(name))
+        .find(|it| it.is_file())
+}
+
+fn programs() -> Result<(), String> {
+    let needed = absent(false);
     if !needed.is_empty() {
         eprintln!("installing {} (once)", needed.join(", "));
         browser::install(&needed).map_err(|error| {
@@ -92,7 +132,7 @@ fn install() -> Result<(), String> {
             )
         })?;
     }
-    let builder = absent(&folders, true);
+    let builder = absent(true);
     if !builder.is_empty() {
         eprintln!("installing {} (once)", builder.join(", "));
         // The tests of the image can do without them, and report it.
@@ -109,20 +149,27 @@ fn promtool() -> Result<Option<PathBuf>, String> {
     if std::env::split_paths(&path).any(|folder| folder.join(PROMTOOL).is_file()) {
         return Ok(None);
     }
-    let home = target().join("peers/promtool");
-    let folder = home.join("usr/bin");
-    if folder.join(PROMTOOL).is_file() {
-        return Ok(Some(folder));
+    let unpacked = unpacked_promtool();
+    let folder = unpacked.parent().map(Path::to_owned);
+    if unpacked.is_file() {
+        return Ok(folder);
     }
     eprintln!("unpacking {PROMTOOL} (once)");
-    let unpacked = unpack(&home);
-    unpacked.map_err(|error| {
+    unpack(&promtool_home()).map_err(|error| {
         format!(
             "the tests of deploy/ need promtool: {error}\n\
              hint: put promtool on the PATH; `cargo xtask test --hermetic` leaves the tests out"
         )
     })?;
-    Ok(Some(folder))
+    Ok(folder)
+}
+
+fn promtool_home() -> PathBuf {
+    target().join("peers/promtool")
+}
+
+fn unpacked_promtool() -> PathBuf {
+    promtool_home().join("usr/bin").join(PROMTOOL)
 }
 
 fn unpack(home: &Path) -> Result<(), String> {
@@ -141,18 +188,11 @@ fn unpack(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The packages of the programs that are in none of these folders.
-fn absent(folders: &[PathBuf], is_optional: bool) -> Vec<&'static str> {
-    let usual = ["/usr/bin", "/usr/sbin"].map(Path::new);
-    let is_here = |name: &str| {
-        let folders = folders.iter().map(PathBuf::as_path).chain(usual);
-        folders
-            .map(|folder| folder.join(name))
-            .any(|it| it.is_file())
-    };
+/// The packages of the programs that are missing.
+fn absent(is_optional: bool) -> Vec<&'static str> {
     let wanted = PROGRAMS
         .iter()
-        .filter(|it| it.is_optional == is_optional && !is_here(it.name));
+        .filter(|it| it.is_optional == is_optional && find(it.name).is_none());
     wanted.map(|it| it.package).collect()
 }
 

@@ -91,8 +91,8 @@ fn pages() -> Result<Vec<Page>, String> {
 /// docs/state-machine.md and docs/reference/api.md are rendered by the tests that compare them, so that xtask does
 /// not have to know the core and the API.
 fn render_by_tests() -> Result<(), String> {
-    for (package, test) in [("stateway-replay", "page"), ("stateway-proto", "reference")] {
-        let arguments = ["test", "-q", "-p", package, "--test", test];
+    for (program, test) in [("replay", "page::"), ("proto", "reference::")] {
+        let arguments = ["test", "--quiet", "--workspace", "--test", program, test];
         succeed(cargo().args(arguments).env("UPDATE_GOLDEN", "1"))?;
     }
     Ok(())

@@ -88,7 +88,7 @@ fn run_step(step: &Step, environment: &Environment) -> Result<(), String> {
     }
 }
 
-/// Clones the commit at HEAD. Changes that are not committed are no part of it.
+/// Clones the commit at HEAD. Changes that are not committed are not part of it.
 fn clone_head(clone: &Path) -> Result<(), String> {
     let mut git = Command::new("git");
     git.args(["clone", "--quiet", "--no-checkout", "--no-hardlinks"]);

@@ -1,4 +1,4 @@
-//! `cargo xtask histories`: the golden histories, recorded anew.
+//! `cargo xtask histories`: records the golden histories again.
 
 use crate::run::{cargo, succeed};
 

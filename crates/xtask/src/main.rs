@@ -1,6 +1,6 @@
 //! `cargo xtask`: the developer's commands.
 //!
-//! `test` runs every test, `fresh` runs the README's commands in a new clone, `docs` renders
+//! `setup` installs what the tests need, `test` runs every test, `fresh` runs the README's commands in a new clone, `docs` renders
 //! generated documentation, `api` checks `proto/`, `soak` checks the invariants of the pure core in many random worlds,
 //! `histories` records golden histories, `crash` kills the gateway under load, `bench` measures,
 //! `screenshots` takes the pictures of the dashboard, `deploy` tests the files in `deploy/`.
@@ -16,6 +16,7 @@ mod histories;
 mod peers;
 mod run;
 mod screenshots;
+mod setup;
 mod soak;
 mod tally;
 mod test;
@@ -33,7 +34,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run every test and end with counts
+    /// Install what the tests need besides Rust, and print a line for each
+    Setup(setup::Options),
+    /// Run every test; end with times, counts and the names of failed tests
     Test(test::Options),
     /// Clone HEAD into a temporary folder and run the README's commands there, with an empty cargo cache
     Fresh(fresh::Options),
@@ -57,6 +60,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
+        Task::Setup(options) => setup::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Fresh(options) => fresh::run(&options),
         Task::Docs(options) => docs::run(&options),

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -20,12 +20,17 @@ pub(crate) fn cargo() -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root());
+    own(&mut command);
+    command
+}
+
+/// Leaves out the variables that describe this package.
+pub(crate) fn own(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(describes_package) {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// Whether cargo sets a variable for the package that it compiles or runs.
@@ -53,23 +58,23 @@ pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a program, passing on each line of its output and showing it to `look`. Whether it
-/// succeeded.
-pub(crate) fn follow(command: &mut Command, mut look: impl FnMut(&str)) -> Result<bool, String> {
+/// Runs a program and hands each line of its output to `take`. Returns how the program ended.
+pub(crate) fn lines(
+    command: &mut Command,
+    mut take: impl FnMut(&str),
+) -> Result<ExitStatus, String> {
     let line = describe(command);
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("`{line}` does not start: {error}"))?;
     if let Some(output) = child.stdout.take() {
-        for printed in BufReader::new(output).lines() {
+        for printed in BufReader::new(output).split(b'\n') {
             let printed = printed.map_err(|error| format!("`{line}`: {error}"))?;
-            println!("{printed}");
-            look(&printed);
+            take(String::from_utf8_lossy(&printed).trim_end_matches('\r'));
         }
     }
-    let status = child.wait().map_err(|error| format!("`{line}`: {error}"))?;
-    Ok(status.success())
+    child.wait().map_err(|error| format!("`{line}`: {error}"))
 }
 
 fn describe(command: &Command) -> String {
@@ -86,12 +91,14 @@ mod tests {
 
     #[test]
     fn the_variables_of_this_package_are_not_passed_to_other_builds() {
-        // Cargo sets these for this test as it does for `cargo xtask`.
-        for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
-            assert!(std::env::var_os(name).is_some(), "{name}");
-            let command = cargo();
-            let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
-            assert!(removed.any(|(removed, _)| removed == name), "{name}");
+        // It is set for this test as it is for `cargo xtask`.
+        let name = "CARGO_MANIFEST_DIR";
+        assert!(std::env::var_os(name).is_some());
+        let command = cargo();
+        let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
+        assert!(removed.any(|(removed, _)| removed == name));
+        for name in [name, "CARGO_PKG_NAME", "CARGO_BIN_EXE_stateway", "OUT_DIR"] {
+            assert!(describes_package(name), "{name}");
         }
         assert!(!describes_package("CARGO_TARGET_DIR"));
         assert!(!describes_package("CARGO_HOME"));

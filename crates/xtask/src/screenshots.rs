@@ -1,4 +1,4 @@
-//! `cargo xtask screenshots`: the pictures of the dashboard in docs/images, made anew.
+//! `cargo xtask screenshots`: takes the screenshots of the dashboard in docs/images again.
 //!
 //! They are of `stateway demo`, taken by the same browser that the tests use.
 

@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             if trace {
                 arguments.push("--trace");
             }
-            example("engine", "soak", &arguments)
+            example("engine", "soak_engine", &arguments)
         }
     }
 }

@@ -11,6 +11,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Adds what another tally counted.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.remarks.extend(other.remarks);
+    }
+
     /// Takes a line of a runner's output. Rust's closing line and our plain one are understood.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(remark) = line.strip_prefix("summary: ") {

@@ -134,9 +134,24 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
 #[test]
 fn secrets_are_checked_and_never_printed() {
     let secret = "ab".repeat(32);
-    let good = check(&format!("[server]\ntoken_key = \"{secret}\"\n"), &[]).exits(0);
+    let inline = check(&format!("[server]\ntoken_key = \"{secret}\"\n"), &[]).exits(2);
+    assert!(
+        inline.err.contains("set `token_key_file`"),
+        "{}",
+        inline.err
+    );
+    assert!(!inline.out.contains(&secret) && !inline.err.contains(&secret));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token.key");
+    let named = format!(
+        "[server]\ntoken_key_file = {:?}\n",
+        file.display().to_string()
+    );
+    std::fs::write(&file, &secret).unwrap();
+    let good = check(&named, &[]).exits(0);
     assert!(!good.out.contains(&secret) && !good.err.contains(&secret));
-    let bad = check("[server]\ntoken_key = \"hunter2\"\n", &[]).exits(2);
+    std::fs::write(&file, "hunter2").unwrap();
+    let bad = check(&named, &[]).exits(2);
     assert!(
         bad.err.contains("64 hexadecimal digits") && !bad.err.contains("hunter2"),
         "{}",

@@ -1,25 +1,24 @@
 //! `stateway health` of gateways with and without TLS, and of the port for probes and scrapers.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+
+use stateway_visitor::exchange_blocking;
 
 use crate::binary::{command, finish};
 use crate::tls::{TLS, ask, certificates, serve};
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
 
-fn get(port: u16, path: &str, headers: &str) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+pub(crate) fn get(port: u16, path: &str, headers: &str) -> String {
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let head = format!("GET {path} HTTP/1.1\r\n{headers}");
+    exchange_blocking(address, &head, b"").unwrap()
 }
 
 /// The configuration that the gateway of [`serve`] runs with, as its own machine sees it.

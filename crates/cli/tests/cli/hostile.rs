@@ -1,5 +1,9 @@
 //! What others wrote cannot act on the terminal of whoever looks at it.
 
+use std::path::Path;
+
+use stateway_audit::{Chain, ChainKey, Head, OPENED, Record, file};
+
 use crate::binary::{Answer, Gateway};
 
 /// A step, an error, a label and an output that want to clear the screen and forge lines.
@@ -39,10 +43,43 @@ fn hostile() -> Gateway {
     gateway
 }
 
+/// A log of a gateway whose callers want to clear the screen of the auditor and forge lines.
+fn hostile_log(path: &Path) {
+    let text = "x\u{1b}[2J\u{1b}[H\u{202e}\nforged  ada  OK";
+    let (key, mut chain) = (ChainKey::default(), Chain::default());
+    let called = Record {
+        verb: text.into(),
+        object: text.into(),
+        result: "y\rforged".into(),
+        outcome: text.into(),
+        reason: text.into(),
+        actor: text.into(),
+        proof: text.into(),
+        rule: text.into(),
+        request_id: text.into(),
+        address: text.into(),
+        ..Record::default()
+    };
+    let opened = Record {
+        verb: OPENED.into(),
+        note: text.into(),
+        count: 1,
+        ..Record::default()
+    };
+    let mut lines = chain.append(&key, &called);
+    lines.extend(chain.append(&key, &opened));
+    std::fs::write(path, lines).unwrap();
+    std::fs::write(file::head(path), Head::of(&chain, 1).to_line(&key)).unwrap();
+}
+
 #[test]
 fn nothing_raw_is_printed_for_people() {
     let gateway = hostile();
     let name = format!("memory/{ID}");
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("audit.jsonl");
+    hostile_log(&log);
+    let log = log.to_str().unwrap();
     for (arguments, code) in [
         (&["wait", &name][..], 1),
         (&["get", &name], 0),
@@ -55,6 +92,8 @@ fn nothing_raw_is_printed_for_people() {
         (&["get", "\u{1b}[2J\nforged"], 2),
         (&["start", "memory/nope\u{1b}[2J\nforged"], 3),
         (&["list", "--filter", "x\u{1b}[2J\nforged = 1"], 2),
+        (&["audit", "list", "--file", log], 0),
+        (&["audit", "verify", "--file", log], 8),
     ] {
         let answer = gateway.run(arguments).exits(code);
         is_harmless(&answer.out);

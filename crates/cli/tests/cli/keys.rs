@@ -133,6 +133,19 @@ fn commands_send_a_key_from_a_file_or_the_environment() {
         .env("STATEWAY_TOKEN", &key)
         .env("USER", "somebody");
     finish(&mut by_environment, "").exits(0);
+    // The use is listed soon.
+    let begin = std::time::Instant::now();
+    loop {
+        let list = ["list", "--file", "keys.json", "-o", "json"];
+        let listed = keys(folder.path(), &list).exits(0).json();
+        if let Some(used) = listed["keys"][0]["last_used"].as_str() {
+            let used: jiff::Timestamp = used.parse().unwrap();
+            assert!(used <= jiff::Timestamp::now(), "{used}");
+            break;
+        }
+        assert!(begin.elapsed() < crate::binary::PATIENCE, "{listed}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
     // A key that was revoked is refused soon.
     keys(folder.path(), &["revoke", "--file", "keys.json", &id]).exits(0);
     let begin = std::time::Instant::now();
@@ -201,8 +214,19 @@ fn a_watch_beyond_a_quota_is_given_up_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
     let (_, key) = create(folder.path(), "ci");
-    let config = format!("{TLS}{KEYS}[quotas]\nmax_streams = 1\n");
+    let port = crate::health::free_port();
+    let config = format!(
+        "server.monitoring_listen = \"127.0.0.1:{port}\"\n{TLS}{KEYS}[quotas]\nmax_streams = 1\n"
+    );
     let (_gateway, url) = serve(folder.path(), &config);
+    let metric = |name: &str| {
+        let page = crate::health::get(port, "/metrics", "host: localhost\r\n");
+        let mut lines = page.lines().filter(|line| line.starts_with(name));
+        let value = lines.next().and_then(|line| line.rsplit(' ').next());
+        value.map_or(0.0, |value| value.parse::<f64>().unwrap())
+    };
+    let refusals = "stateway_quota_refusals_total{quota=\"streams\"}";
+    assert!(metric(refusals).abs() < 0.5);
     let watch = |format: &str| {
         let mut watch = command(folder.path());
         watch.args(["--server", &url, "--tls-ca", "ca.pem", "-o", format]);
@@ -221,4 +245,17 @@ fn a_watch_beyond_a_quota_is_given_up_with_the_reason() {
         refused.err
     );
     assert!(refused.err.contains("TOO_MANY_STREAMS"), "{}", refused.err);
+    assert!(metric(refusals) >= 1.0);
+    // A client that does not speak TLS is cut off.
+    let cut = "stateway_connections_cut_total{reason=\"handshake-failed\"}";
+    assert!(metric(cut).abs() < 0.5);
+    let address = url.strip_prefix("https://").unwrap().parse().unwrap();
+    let plain = "GET / HTTP/1.1\r\nhost: localhost\r\n";
+    // Whatever it gets, it is no answer of HTTP.
+    let _ = stateway_visitor::exchange_blocking(address, plain, b"");
+    let begin = std::time::Instant::now();
+    while metric(cut) < 1.0 {
+        assert!(begin.elapsed() < crate::binary::PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }

@@ -1,14 +1,17 @@
 //! `stateway login`, `logout`, `whoami` and `contexts`, against a small OpenID provider.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Runtime;
 
 use crate::binary::{Answer, Running, command, finish};
 use crate::provider::Provider;
+use crate::pty::Seen;
 use crate::tls::{TLS, certificates, serve};
 
 /// A provider, a gateway that trusts it, and a home for contexts.
@@ -63,7 +66,7 @@ impl Scene {
 
     fn sign_in(&self) -> Answer {
         let login = [
-            "login", "--server", &self.url, "--tls-ca", "ca.pem", "--name", "prod",
+            "login", "--server", &self.url, "--tls-ca", "ca.pem", "--name", "prod", "--yes",
         ];
         self.run(&login).exits(0)
     }
@@ -72,8 +75,10 @@ impl Scene {
         self.folder.path().join("home/credentials").join(name)
     }
 
+    /// The token that is kept, in the first line of its file.
     fn token(&self) -> String {
-        std::fs::read_to_string(self.kept("prod.token")).unwrap()
+        let text = std::fs::read_to_string(self.kept("prod.token")).unwrap();
+        text.lines().next().unwrap().to_owned()
     }
 }
 
@@ -135,9 +140,10 @@ fn the_browser_flow_comes_back_to_this_machine() {
         "ca.pem",
         "--browser",
         "--no-open",
+        "--yes",
     ];
     let login = Running::begin(&mut scene.command(&arguments));
-    let line = login.line("Sign in in a browser on this machine: ");
+    let line = login.line("Sign in with a browser on this machine: ");
     let address = line
         .split(' ')
         .find(|word| word.starts_with("http://"))
@@ -290,7 +296,7 @@ fn a_gateway_that_asks_for_nothing_becomes_a_context_without_credentials() {
     let login = ["login", "--server", &url, "--name", "local"];
     let answer = finish(&mut at_home(folder.path(), &login), "").exits(0);
     assert!(
-        answer.err.contains("does not ask who calls"),
+        answer.err.contains("has no authentication"),
         "{}",
         answer.err
     );
@@ -363,4 +369,295 @@ fn the_configuration_of_the_sign_in_is_checked_and_shows_no_secret() {
         assert!(answer.err.contains(expected), "{expected}: {}", answer.err);
         assert!(!answer.err.contains("hunter2"), "{}", answer.err);
     }
+}
+
+/// A server on all addresses of this machine that answers like a gateway with API keys, and keeps what it was
+/// sent.
+fn listener() -> (u16, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::<Mutex<String>>::default();
+    let sink = seen.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or_default();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            sink.lock().unwrap().push_str(&request);
+            let body = if request.contains("/sign-in/methods") {
+                r#"{"authentication": true, "oidc": null, "api_keys": true, "tokens": true}"#
+            } else {
+                r#"{"subject": "ci", "roles": [], "tenant": null, "method": "api-key"}"#
+            };
+            let length = body.len();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close");
+            let _ = stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+        }
+    });
+    (port, seen)
+}
+
+#[test]
+fn a_token_is_not_sent_without_encryption() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, seen) = listener();
+    // An address that is not one of this machine alone.
+    let url = format!("http://0.0.0.0:{port}");
+    let login = ["login", "--server", &url, "--with-token", "--name", "prod"];
+    let answer = finish(&mut at_home(folder.path(), &login), "s3cret-token\n").exits(4);
+    assert!(answer.err.contains("without encryption"), "{}", answer.err);
+    assert!(!folder.path().join("home/credentials").exists());
+    let mut whoami = at_home(folder.path(), &["whoami", "--server", &url]);
+    let answer = finish(whoami.env("STATEWAY_TOKEN", "s3cret-token"), "").exits(4);
+    assert!(answer.err.contains("without encryption"), "{}", answer.err);
+    let seen = seen.lock().unwrap().to_ascii_lowercase();
+    assert!(seen.contains("/sign-in/methods"), "{seen}");
+    assert!(
+        !seen.contains("s3cret") && !seen.contains("authorization"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn a_proxy_does_not_see_what_is_sent_to_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((gateway, seen), (proxy, seen_by_proxy)) = (listener(), listener());
+    for host in ["127.0.0.1", "localhost"] {
+        let url = format!("http://{host}:{gateway}");
+        let mut whoami = at_home(folder.path(), &["whoami", "--server", &url]);
+        let proxy = format!("http://127.0.0.1:{proxy}");
+        whoami.env("STATEWAY_TOKEN", "s3cret-token");
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+            whoami.env(name, &proxy);
+        }
+        finish(&mut whoami, "").exits(0);
+    }
+    assert!(seen.lock().unwrap().contains("s3cret-token"));
+    assert_eq!(*seen_by_proxy.lock().unwrap(), "");
+}
+
+/// Passes connections on to a gateway until they are cut.
+struct Line {
+    port: u16,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Line {
+    fn to(url: &str) -> Self {
+        let address = url.trim_start_matches("http://").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let streams = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let open = streams.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                let near = near.unwrap();
+                let far = TcpStream::connect(&address).unwrap();
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    std::thread::spawn(move || {
+                        // A connection that is cut ends the copy.
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+                open.lock().unwrap().extend([near, far]);
+            }
+        });
+        Self { port, streams }
+    }
+
+    fn cut(&self) {
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Two gateways with a key each: folder, gateway, address, key.
+fn two_gateways() -> [(tempfile::TempDir, Running, String, String); 2] {
+    [(), ()].map(|()| {
+        let folder = tempfile::tempdir().unwrap();
+        let key = create_key(folder.path());
+        let (gateway, url) = serve(folder.path(), &format!("{KEYS}{EVERYONE}"));
+        (folder, gateway, url, key)
+    })
+}
+
+#[test]
+fn a_running_watch_does_not_send_the_credential_of_another_gateway() {
+    let [
+        (folder, _one, first, first_key),
+        (_other, _two, second, second_key),
+    ] = two_gateways();
+    let line = Line::to(&first);
+    let through = format!("http://127.0.0.1:{}", line.port);
+    let login = |url: &str, key: &str| {
+        let login = ["login", "--server", url, "--name", "prod", "--with-token"];
+        finish(&mut at_home(folder.path(), &login), key).exits(0);
+    };
+    login(&through, &first_key);
+    let watch = Running::begin(&mut at_home(
+        folder.path(),
+        &["watch", "--provider", "memory"],
+    ));
+    let start = |id: &str| {
+        let start = ["start", "memory/script", "--id", id, "--server", &first];
+        let mut start = at_home(folder.path(), &start);
+        start.args(["--input", crate::scripts::WAITING]);
+        finish(start.env("STATEWAY_TOKEN", &first_key), "").exits(0);
+    };
+    start("before");
+    watch.line("memory/before");
+    // The name of the context is used for another gateway now.
+    login(&second, &second_key);
+    // Token files are checked every second.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    line.cut();
+    start("after");
+    watch.line("memory/after");
+    assert!(
+        !watch.said().iter().any(|line| line.contains("API_KEY")),
+        "{:?}",
+        watch.said()
+    );
+}
+
+#[test]
+fn a_context_that_cannot_be_saved_gets_no_credential_of_another_gateway() {
+    let [
+        (folder, _one, first, first_key),
+        (_other, _two, second, second_key),
+    ] = two_gateways();
+    let login = |url: &str, key: &str| {
+        let login = ["login", "--server", url, "--name", "prod", "--with-token"];
+        finish(&mut at_home(folder.path(), &login), key)
+    };
+    login(&first, &first_key).exits(0);
+    // A folder in place of the lock: the contexts cannot be changed.
+    let lock = folder.path().join("home/contexts.lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    login(&second, &second_key).exits(4);
+    let whoami = finish(&mut at_home(folder.path(), &["whoami"]), "").exits(4);
+    assert!(whoami.err.contains("CREDENTIALS_MISSING"), "{}", whoami.err);
+    // A file that is put there by other means is not used either.
+    let kept = folder.path().join("home/credentials/prod.token");
+    std::fs::write(&kept, format!("{second_key}\n{second}\n")).unwrap();
+    std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let whoami = finish(&mut at_home(folder.path(), &["whoami"]), "").exits(4);
+    assert!(whoami.err.contains("CREDENTIALS_MISSING"), "{}", whoami.err);
+}
+
+#[test]
+fn a_person_confirms_where_a_sign_in_leads() {
+    let scene = Scene::new();
+    let login = [
+        "login", "--server", &scene.url, "--tls-ca", "ca.pem", "--name", "prod",
+    ];
+    // Without a terminal nobody can be asked.
+    let answer = scene.run(&login).exits(2);
+    assert!(answer.err.contains("--yes"), "{}", answer.err);
+    let mut refused = Seen::begin_with_messages(&mut scene.command(&login));
+    refused.shows("[y/N]");
+    let screen = refused.screen();
+    for text in [
+        scene.provider.issuer().as_str(),
+        "stateway-cli",
+        "openid",
+        &scene.url,
+    ] {
+        assert!(screen.contains(text), "{text}: {screen}");
+    }
+    refused.press("n\n");
+    assert_eq!(refused.code(), Some(4));
+    assert_eq!(scene.provider.habits().token_requests.len(), 0);
+    assert!(!scene.kept("prod.token").exists());
+    let mut agreed = Seen::begin_with_messages(&mut scene.command(&login));
+    agreed.shows("[y/N]");
+    agreed.press("y\n");
+    assert_eq!(agreed.code(), Some(0));
+    // The same gateway, provider and client are not asked about again.
+    let answer = scene.run(&login).exits(0);
+    assert!(
+        answer.err.contains(&scene.provider.issuer()),
+        "{}",
+        answer.err
+    );
+}
+
+#[test]
+fn an_interval_that_makes_no_sense_is_bounded() {
+    let scene = Scene::new();
+    for interval in ["0", "18446744073709551615"] {
+        scene.provider.habits().interval = interval.parse().ok();
+        scene.provider.habits().pending = 3;
+        scene.provider.habits().token_requests.clear();
+        let mut login = Running::begin(&mut scene.command(&[
+            "login", "--server", &scene.url, "--tls-ca", "ca.pem", "--name", "prod", "--yes",
+        ]));
+        login.line("ABCD-EFGH");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // The first question comes after a second, whatever the provider asks for.
+        assert_eq!(
+            scene.provider.habits().token_requests.len(),
+            0,
+            "{interval}"
+        );
+        if interval == "0" {
+            assert_eq!(login.code(), 0);
+        } else {
+            assert!(!login.said().iter().any(|line| line.contains("panicked")));
+        }
+    }
+}
+
+#[test]
+fn silent_connections_do_not_delay_the_browser() {
+    let scene = Scene::new();
+    let arguments = [
+        "login",
+        "--server",
+        &scene.url,
+        "--tls-ca",
+        "ca.pem",
+        "--browser",
+        "--no-open",
+        "--yes",
+    ];
+    let mut login = Running::begin(&mut scene.command(&arguments));
+    let line = login.line("Sign in with a browser on this machine: ");
+    let address = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .unwrap()
+        .to_owned();
+    stateway_gateway::use_ring();
+    let began = std::time::Instant::now();
+    scene.runtime.block_on(async {
+        let client = reqwest::Client::builder()
+            .tls_certs_only([])
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
+        let sent = client.get(&address).send().await.unwrap();
+        let back = sent.headers()["location"].to_str().unwrap().to_owned();
+        let callback = back
+            .trim_start_matches("http://")
+            .split('/')
+            .next()
+            .unwrap();
+        let silent: Vec<_> = (0..4)
+            .map(|_| TcpStream::connect(callback).unwrap())
+            .collect();
+        client.get(&back).send().await.unwrap();
+        drop(silent);
+    });
+    assert_eq!(login.code(), 0);
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use stateway_chance::Chance;
 
 use crate::binary::{Answer, Running, command, finish};
 
@@ -41,7 +42,7 @@ struct Town {
     directory: tempfile::TempDir,
     address: String,
     processes: Vec<Option<Running>>,
-    chance: u64,
+    chance: Chance,
 }
 
 impl Town {
@@ -60,7 +61,7 @@ impl Town {
             directory,
             address,
             processes: (0..=WORKERS).map(|_| None).collect(),
-            chance: seed,
+            chance: Chance::new(seed),
         }
     }
 
@@ -95,13 +96,8 @@ impl Town {
         }
     }
 
-    /// splitmix64: the same seed gives the same blows.
     fn below(&mut self, bound: usize) -> usize {
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.chance;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from(mixed ^ (mixed >> 31)).unwrap() % bound
+        self.chance.below(bound)
     }
 
     fn ask(&self, arguments: &[&str]) -> Answer {

@@ -5,31 +5,52 @@ use std::path::Path;
 use stateway_cli::config::{Overrides, load};
 
 use crate::binary::{Running, command, finish};
+use crate::health;
 use crate::tls::{TLS, ask, certificates};
 
 /// In every secret of the configuration below.
 const SENTINEL: &str = "5e17e15e17e1";
 
+/// A key of page tokens.
+fn token_key() -> String {
+    SENTINEL.repeat(6)[..64].to_owned()
+}
+
 /// A configuration with a secret at every place that can have one.
-fn configure(folder: &Path) -> String {
+fn configure(folder: &Path, probes: u16) -> String {
     let secret = format!("{SENTINEL}-of-enough-bytes");
     for file in [
         "chain.key",
         "webhook.secret",
+        "client.secret",
+        "engine-webhook.secret",
         "temporal.key",
         "restate.token",
     ] {
         std::fs::write(folder.join(file), &secret).unwrap();
     }
-    let token_key = SENTINEL.repeat(6)[..64].to_owned();
+    let public = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    std::fs::write(folder.join("jwks.json"), public).unwrap();
+    std::fs::write(folder.join("token.key"), token_key()).unwrap();
     let config = format!(
-        "[server]\ntoken_key = \"{token_key}\"\n{TLS}\
+        "[server]\ntoken_key_file = \"token.key\"\nmonitoring_listen = \"127.0.0.1:{probes}\"\n{TLS}\
          [authentication.api_keys]\nfile = \"keys.json\"\n\
+         [authentication.jwt]\nissuer = \"https://127.0.0.1:9\"\naudience = [\"stateway\"]\n\
+         jwks_file = \"jwks.json\"\n\
+         [authentication.sign_in.oidc]\npublic_url = \"https://localhost\"\n\
+         client_id = \"dashboard\"\nclient_secret_file = \"client.secret\"\nname = \"ID\"\n\
          [audit]\nfile = \"audit.jsonl\"\nkey_file = \"chain.key\"\n\
          [audit.webhook]\nurl = \"https://ada:{SENTINEL}@127.0.0.1:9/in?key={SENTINEL}\"\n\
          secret_file = \"webhook.secret\"\n\
          [[access.rules]]\nname = \"all\"\nwho = {{ subject = \"*\" }}\nmay = \"admin\"\n\
-         [providers.memory]\nkind = \"memory\"\n"
+         [providers.memory]\nkind = \"memory\"\n\
+         [providers.temporal]\nkind = \"temporal\"\naddress = \"https://127.0.0.1:9\"\n\
+         api_key_file = \"temporal.key\"\n\
+         [providers.restate]\nkind = \"restate\"\n\
+         admin = {{ url = \"http://127.0.0.1:9\", bearer_file = \"restate.token\" }}\n\
+         ingress = {{ url = \"http://127.0.0.1:9\" }}\n\
+         [providers.builtin]\nkind = \"builtin\"\n[[providers.builtin.webhooks]]\nname = \"w\"\n\
+         url = \"http://127.0.0.1:9/\"\nsecret_file = \"engine-webhook.secret\"\n"
     );
     std::fs::write(folder.join("stateway.toml"), &config).unwrap();
     config
@@ -49,7 +70,7 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
         "{\"version\":1,\"keys\":[]}",
     )
     .unwrap();
-    let config = configure(folder.path());
+    let config = configure(folder.path(), 0);
     for arguments in [&["config", "check"][..], &["config", "check", "-o", "json"]] {
         let answer = finish(command(folder.path()).args(arguments), "").exits(0);
         has_no_secret(&answer.out);
@@ -61,9 +82,10 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
     };
     let loaded = load(&overrides).unwrap();
     has_no_secret(&format!("{loaded:?} {loaded:#?}"));
-    // Mistakes beside a secret, and in one.
+    // Mistakes beside a secret, and a secret in the wrong place.
+    let inline = format!("token_key = \"{}\"", token_key());
     for (wrong, right) in [
-        ("token_key = \"x", "token_key = \""),
+        (&*inline, "token_key_file = \"token.key\""),
         ("key_files = ", "key_file = "),
         ("secret_files = ", "secret_file = "),
         ("url = 7 # ", "url = "),
@@ -110,7 +132,8 @@ fn a_gateway_says_no_secret_in_its_log_its_errors_and_its_records() {
         "{\"version\":1,\"keys\":[]}",
     )
     .unwrap();
-    configure(folder.path());
+    let probes = health::free_port();
+    configure(folder.path(), probes);
     let create = ["keys", "create", "--subject", "ci", "--expires", "1h"];
     let key = finish(command(folder.path()).args(create), "").exits(0).out;
     let key = key.trim().to_owned();
@@ -133,6 +156,22 @@ fn a_gateway_says_no_secret_in_its_log_its_errors_and_its_records() {
     }
     let answer = call(&key).exits(3);
     assert!(!answer.err.contains(&key));
+    // Engines that do not answer are asked with their secrets.
+    for provider in ["temporal", "restate"] {
+        let name = format!("providers/{provider}/executions/x");
+        let get = ["get", &name, "--timeout", "2s", "--tls-ca", "ca.pem"];
+        let answer = ask(
+            folder.path(),
+            url,
+            &[&get[..], &["--token-file", "token"]].concat(),
+        );
+        assert_ne!(answer.code, 0);
+        has_no_secret(&answer.err);
+    }
+    let metrics = health::get(probes, "/metrics", "host: localhost\r\n");
+    assert!(metrics.contains("stateway_"), "{metrics}");
+    has_no_secret(&metrics);
+    assert!(!metrics.contains(&key), "{metrics}");
     let said = gateway.said().join("\n");
     has_no_secret(&said);
     assert!(

@@ -5,20 +5,15 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use stateway_visitor::exchange_blocking;
+
 use crate::binary::{Gateway, PATIENCE, Running, command, finish, run, silent};
 use crate::scripts::WAITING;
 
 pub(crate) fn http(url: &str, path: &str) -> String {
     let address = url.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n");
+    exchange_blocking(address.parse().unwrap(), &head, b"").unwrap()
 }
 
 #[test]

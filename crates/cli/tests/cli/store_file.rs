@@ -64,7 +64,7 @@ async fn a_clean_file_reports_nothing() {
         answer.out.starts_with("1 executions checked in "),
         "{answer:?}"
     );
-    assert!(answer.out.ends_with(": nothing found\n"), "{answer:?}");
+    assert!(answer.out.ends_with(": no problem found\n"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn what_contradicts_a_log_is_told_with_what_was_seen() {
         "row: branch 0, awaiting_signal (waiting)",
         "log: branch 0, completed (succeeded)",
         "to do: repair from the log; no step runs again",
-        "1 of them is not as its log says",
+        "1 of them differs from its log",
     ];
     for said in said {
         assert!(answer.out.contains(said), "{said}: {}", answer.out);

@@ -16,14 +16,14 @@ fn a_clean_store_reports_nothing_and_how_fast() {
         start(&gateway, "gate", id, "ada");
     }
     let one = gateway.run(&["verify", "builtin/a"]).exits(0);
-    assert_eq!(one.out, "builtin/a: 4 events checked, nothing found\n");
+    assert_eq!(one.out, "builtin/a: 4 events checked, no problem found\n");
     let all = gateway.run(&["verify", "--all"]).exits(0);
     assert!(
         all.out.starts_with("3 executions checked in 0."),
         "{}",
         all.out
     );
-    assert!(all.out.ends_with("/s): nothing found\n"), "{}", all.out);
+    assert!(all.out.ends_with("/s): no problem found\n"), "{}", all.out);
     let json = gateway
         .run(&["verify", "--all", "-o", "json"])
         .exits(0)
@@ -98,7 +98,7 @@ fn what_is_found_is_told_with_its_code_and_an_exit_code_of_its_own() {
     let all = gateway.run(&["verify", "--all"]).exits(8);
     assert!(all.out.contains("  E2  "), "{}", all.out);
     assert!(
-        all.out.ends_with(": 1 of them is not as its log says\n"),
+        all.out.ends_with(": 1 of them differs from its log\n"),
         "{}",
         all.out
     );

@@ -18,6 +18,8 @@ use crate::binary::{PATIENCE, Running, command, run};
 struct Played(mpsc::UnboundedSender<Connection>);
 
 struct Connection {
+    /// What proved who the worker is.
+    authorization: String,
     received: Streaming<v1::StreamTasksRequest>,
     send: mpsc::UnboundedSender<Result<v1::StreamTasksResponse, Status>>,
 }
@@ -31,8 +33,14 @@ impl Workers for Played {
         request: Request<Streaming<v1::StreamTasksRequest>>,
     ) -> Result<Response<Self::StreamTasksStream>, Status> {
         let (send, receive) = mpsc::unbounded_channel();
-        let received = request.into_inner();
-        self.0.send(Connection { received, send }).unwrap();
+        let authorization = request.metadata().get("authorization");
+        let authorization = authorization.map(|it| it.to_str().unwrap().to_owned());
+        let connection = Connection {
+            authorization: authorization.unwrap_or_default(),
+            received: request.into_inner(),
+            send,
+        };
+        self.0.send(connection).unwrap();
         Ok(Response::new(UnboundedReceiverStream::new(receive).boxed()))
     }
 
@@ -54,6 +62,8 @@ impl Workers for Played {
 /// A worker process with this program, connected and welcomed, and what it offered.
 struct Lab {
     connection: Connection,
+    /// Those that follow.
+    connections: mpsc::UnboundedReceiver<Connection>,
     offer: v1::Offer,
     worker: Running,
     directory: tempfile::TempDir,
@@ -69,6 +79,7 @@ impl Lab {
             .serve_with_incoming(TcpListenerStream::new(listener));
         tokio::spawn(server);
         let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("token"), "first\n").unwrap();
         let mut process = command(directory.path());
         process.args(["worker", "--server", &url, "--role", "billing"]);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -83,6 +94,7 @@ impl Lab {
         }));
         Self {
             connection,
+            connections,
             offer,
             worker,
             directory,
@@ -244,7 +256,7 @@ async fn an_answer_that_is_not_json_or_too_long_is_a_failure_and_silence_is_null
     assert_eq!(category, "agent_error");
     assert!(message.contains("not JSON"), "{message}");
     let (_, message) = failure(lab.answer(task("yes 1\n")).await);
-    assert_eq!(message, "the program answered more than 1024 KiB");
+    assert_eq!(message, "the program printed more than 1024 KiB");
     assert_eq!(output(lab.answer(task("true\n")).await), "null");
     let (category, message) = failure(lab.answer(task("kill -9 $$\n")).await);
     assert_eq!(category, "agent_error");
@@ -417,4 +429,23 @@ fn a_worker_needs_a_role_and_a_program() {
     assert!(answer.err.contains("--exec"), "{answer:?}");
     let answer = run(&["worker", "--exec", "cat"]).exits(2);
     assert!(answer.err.contains("--role"), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_token_has_expired_connects_again_with_the_renewed_one() {
+    let mut lab = Lab::with(&["--token-file", "token", "--exec", "cat"]).await;
+    assert_eq!(lab.connection.authorization, "Bearer first");
+    std::fs::write(lab.directory.path().join("token"), "second\n").unwrap();
+    // A token file is checked every second.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let expired = Err(Status::unauthenticated("the token has expired"));
+    lab.connection.send.send(expired).unwrap();
+    let next = tokio::time::timeout(PATIENCE, lab.connections.recv());
+    let mut next = next.await.unwrap().unwrap();
+    assert_eq!(next.authorization, "Bearer second");
+    let FromWorker::Offer(offer) = next.next().await else {
+        panic!("a connection begins with an offer");
+    };
+    // The same worker, so that its tasks stay with it.
+    assert_eq!(offer.worker_id, lab.offer.worker_id);
 }

@@ -1,10 +1,12 @@
-//! Processes that end with the test, and the plainest HTTP there is.
+//! Processes that end with the test, and calls to them.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use stateway_visitor::exchange_blocking;
 
 /// How long anything may take before a test gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -97,17 +99,12 @@ pub(crate) fn free_port() -> u16 {
 
 /// Posts JSON; the status and the body, unless nobody answers.
 pub(crate) fn post(port: u16, path: &str, body: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    let length = body.len();
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
-         content-type: application/json\r\naccept: application/json\r\n\
-         content-length: {length}\r\n\r\n{body}"
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+         accept: application/json\r\n"
     );
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
+    let answer = exchange_blocking(address, &head, body.as_bytes()).ok()?;
     let status = answer.split(' ').nth(1)?.parse().ok()?;
     Some((status, answer))
 }

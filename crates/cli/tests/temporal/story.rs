@@ -1,15 +1,14 @@
 //! Platform services and operators look at one gateway: which engine runs an execution makes no difference.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use stateway_visitor::exchange_blocking;
 use tempfile::TempDir;
 
 use crate::lab::{Answer, Lab as RestateLab, Peers as RestatePeers};
-use crate::process::{PATIENCE, Running, eventually};
+use crate::process::{Running, eventually};
 use crate::temporal::{Lab, Peers, QUEUE};
 
 const NAMESPACE: &str = "story";
@@ -89,13 +88,8 @@ impl Gateway {
     #[track_caller]
     fn page(&self, path: &str) -> String {
         let address = self.url.trim_start_matches("http://").trim_end_matches('/');
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n");
+        let answer = exchange_blocking(address.parse().unwrap(), &head, b"").unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
         answer
     }

@@ -5,10 +5,12 @@ use std::time::Duration;
 use stateway_proto::v1::SubState;
 
 use crate::headers::between;
-use crate::support::{Answer, Browser, GATE, Rig, SAGA};
+use stateway_visitor::{Page, Visitor};
+
+use crate::support::{GATE, Rig, SAGA};
 
 /// Where the visitor is sent, and what the next page says.
-async fn told(browser: &mut Browser, answer: &Answer) -> (String, String) {
+async fn told(browser: &mut Visitor, answer: &Page) -> (String, String) {
     assert_eq!(answer.status, 303, "{}", answer.body);
     let to = answer.header("location").to_owned();
     let page = browser.get(&to).await;

@@ -43,7 +43,7 @@ async fn a_form_without_its_token_or_from_elsewhere_changes_nothing() {
         let refused = browser.post_with(CANCEL, &fields, same).await;
         assert_eq!(refused.status, 403, "{wrong}");
         assert!(
-            refused.body.contains("Nothing was done yet"),
+            refused.body.contains("Nothing was changed"),
             "{}",
             refused.body
         );

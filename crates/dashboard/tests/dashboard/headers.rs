@@ -41,9 +41,10 @@ async fn every_answer_has_a_strict_policy() {
             "{path}"
         );
         let kept = answer.header("cache-control");
-        match path.starts_with("/assets") && status == 200 {
-            true => assert_eq!(kept, "public, max-age=31536000, immutable", "{path}"),
-            false => assert_eq!(kept, "no-store", "{path}"),
+        if path.starts_with("/assets") && status == 200 {
+            assert_eq!(kept, "public, max-age=31536000, immutable", "{path}");
+        } else {
+            assert_eq!(kept, "no-store", "{path}");
         }
         let inline = [
             "<script>",

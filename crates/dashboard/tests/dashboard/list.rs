@@ -62,7 +62,7 @@ async fn an_empty_list_teaches_the_first_command() {
     let none = browser
         .get("/executions?filter=sub_state+%3D+%22failed%22")
         .await;
-    assert!(none.body.contains("No execution passes this filter"));
+    assert!(none.body.contains("No execution matches this filter"));
 }
 
 #[tokio::test]

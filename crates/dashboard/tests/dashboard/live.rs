@@ -242,13 +242,12 @@ async fn a_page_says_when_its_provider_does_not_answer_and_when_it_does_again() 
     live.until(|heard| heard.contains("<div id=\"trouble\"></div>"))
         .await;
     rig.take_down(12);
-    live.until(|heard| heard.contains("what it shows may be old"))
-        .await;
+    live.until(|heard| heard.contains("may be outdated")).await;
     while browser.get("/executions/m/one").await.status != 200 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     live.until(|heard| {
-        let (_, after) = heard.split_once("may be old").unwrap();
+        let (_, after) = heard.split_once("may be outdated").unwrap();
         after.contains("<div id=\"trouble\"></div>")
     })
     .await;

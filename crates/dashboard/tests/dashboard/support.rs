@@ -1,6 +1,5 @@
-//! A gateway with the pages, and a browser without a script.
+//! A gateway with the pages.
 
-use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +13,7 @@ use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{Capabilities, Limited, Provider, Registration, Registry};
 use stateway_provider_builtin::BuiltinProvider;
 use stateway_provider_memory::{Clock, Config, LineFault, MemoryProvider, Upstream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use stateway_visitor::Visitor;
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 
@@ -119,11 +117,8 @@ impl Rig {
         }
     }
 
-    pub(crate) fn browser(&self) -> Browser {
-        Browser {
-            address: self.address,
-            cookies: BTreeMap::new(),
-        }
+    pub(crate) fn browser(&self) -> Visitor {
+        Visitor::new(self.address)
     }
 
     async fn channel(&self) -> Channel {
@@ -194,217 +189,4 @@ fn register(registry: &mut Registry, id: &str, kind: &str, provider: Arc<dyn Pro
         provider,
     };
     registry.register(registration).unwrap();
-}
-
-/// Keeps cookies, follows no redirect, runs no script.
-#[derive(Clone)]
-pub(crate) struct Browser {
-    address: SocketAddr,
-    pub(crate) cookies: BTreeMap<String, String>,
-}
-
-/// What came back.
-#[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn header(&self, name: &str) -> &str {
-        let found = self.headers.iter().find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
-    }
-
-    /// The value of the first hidden field of this name.
-    pub(crate) fn field(&self, name: &str) -> String {
-        let start = format!("name=\"{name}\" value=\"");
-        let (_, rest) = self
-            .body
-            .split_once(&start)
-            .unwrap_or_else(|| panic!("no field {name} in {}", self.body));
-        let value = rest.split('"').next().unwrap();
-        value.replace("&quot;", "\"").replace("&amp;", "&")
-    }
-}
-
-impl Browser {
-    pub(crate) async fn get(&mut self, path: &str) -> Answer {
-        self.send(&format!("GET {path} HTTP/1.1\r\n"), "").await
-    }
-
-    /// Sends a head of the test's own.
-    pub(crate) async fn raw(&mut self, head: &str) -> Answer {
-        self.send(head, "").await
-    }
-
-    /// Sends a form as a page of ours would.
-    pub(crate) async fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        self.post_with(path, fields, "sec-fetch-site: same-origin\r\n")
-            .await
-    }
-
-    pub(crate) async fn post_with(
-        &mut self,
-        path: &str,
-        fields: &[(&str, &str)],
-        headers: &str,
-    ) -> Answer {
-        let mut body = form_urlencoded::Serializer::new(String::new());
-        body.extend_pairs(fields);
-        let head = format!(
-            "POST {path} HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded\r\n{headers}"
-        );
-        self.send(&head, &body.finish()).await
-    }
-
-    /// Answers a question as it is asked, with these fields filled in.
-    pub(crate) async fn answer(&mut self, path: &str, filled: &[(&str, &str)]) -> Answer {
-        let question = self.get(path).await;
-        assert_eq!(question.status, 200, "{}", question.body);
-        let kept: Vec<_> = ["csrf", "request_id", "etag", "step"]
-            .into_iter()
-            .filter(|name| !filled.iter().any(|(filled, _)| filled == name))
-            .map(|name| (name, question.field(name)))
-            .collect();
-        let mut fields: Vec<_> = kept
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        fields.extend(filled);
-        let path = path.split('?').next().unwrap();
-        self.post(path, &fields).await
-    }
-
-    /// Answers a question that has no execution, with these fields filled in.
-    pub(crate) async fn answer_fields(&mut self, path: &str, filled: &[(&str, &str)]) -> Answer {
-        let question = self.get(path).await;
-        assert_eq!(question.status, 200, "{}", question.body);
-        let (token, id) = (question.field("csrf"), question.field("request_id"));
-        let mut fields = vec![("csrf", token.as_str()), ("request_id", id.as_str())];
-        fields.extend(filled);
-        self.post(path, &fields).await
-    }
-
-    async fn send(&mut self, head: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!(
-            "{head}host: {}\r\ncookie: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            self.address,
-            self.cookie_line(),
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).await.unwrap();
-        let answer = parse(&bytes);
-        self.keep(&answer);
-        answer
-    }
-
-    /// Opens a stream of live updates; reads until its text satisfies.
-    pub(crate) async fn listen(&self, path: &str) -> Listener {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: {}\r\ncookie: {}\r\n\r\n",
-            self.address,
-            self.cookie_line()
-        );
-        stream.write_all(request.as_bytes()).await.unwrap();
-        Listener {
-            stream,
-            heard: String::new(),
-        }
-    }
-
-    fn cookie_line(&self) -> String {
-        let pairs = self
-            .cookies
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        pairs.collect::<Vec<_>>().join("; ")
-    }
-
-    fn keep(&mut self, answer: &Answer) {
-        let set = answer
-            .headers
-            .iter()
-            .filter(|(name, _)| name == "set-cookie");
-        for (_, line) in set {
-            let (name, value) = line.split(';').next().unwrap().split_once('=').unwrap();
-            match line.contains("Max-Age=0") {
-                true => self.cookies.remove(name),
-                false => self.cookies.insert(name.to_owned(), value.to_owned()),
-            };
-        }
-    }
-}
-
-/// A stream of live updates.
-pub(crate) struct Listener {
-    stream: TcpStream,
-    pub(crate) heard: String,
-}
-
-impl Listener {
-    /// Reads on until what was heard so far satisfies.
-    pub(crate) async fn until(&mut self, satisfies: impl Fn(&str) -> bool) {
-        let begun = Instant::now();
-        let mut buffer = vec![0; 64 * 1024];
-        while !satisfies(&self.heard) {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
-            let read = tokio::time::timeout(left, self.stream.read(&mut buffer)).await;
-            let count = read
-                .unwrap_or_else(|_| panic!("heard only {}", self.heard))
-                .unwrap();
-            assert!(count > 0, "it ended after {}", self.heard);
-            self.heard
-                .push_str(&String::from_utf8_lossy(&buffer[..count]));
-        }
-    }
-
-    /// Waits for the end of the stream.
-    pub(crate) async fn ended(&mut self) {
-        let mut rest = Vec::new();
-        let read = self.stream.read_to_end(&mut rest);
-        tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
-    }
-}
-
-fn parse(bytes: &[u8]) -> Answer {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-    let (head, body) = bytes.split_at(end.expect("an answer"));
-    let head = String::from_utf8_lossy(head);
-    let body = &body[4..];
-    let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
-        joined(body)
-    } else {
-        body.to_vec()
-    };
-    let mut lines = head.lines();
-    let status = lines.next().unwrap().split(' ').nth(1).unwrap();
-    let headers = lines.filter_map(|line| line.split_once(": "));
-    Answer {
-        status: status.parse().unwrap(),
-        headers: headers
-            .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-            .collect(),
-        body: String::from_utf8_lossy(&body).into_owned(),
-    }
-}
-
-/// A body without the lengths of its chunks.
-fn joined(mut rest: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let end = rest.windows(2).position(|two| two == b"\r\n").unwrap();
-        let size = std::str::from_utf8(&rest[..end]).unwrap();
-        let size = usize::from_str_radix(size, 16).unwrap();
-        if size == 0 {
-            return body;
-        }
-        body.extend_from_slice(&rest[end + 2..end + 2 + size]);
-        rest = &rest[end + 2 + size + 2..];
-    }
 }

@@ -1,16 +1,19 @@
-//! Records of callers that prove who they are, and of those that do not.
+//! Records of authenticated callers, and of callers that are not authenticated.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_audit::{ChainKey, Record, parse};
 use stateway_client::{Cancel, Security};
-use stateway_gateway::{AuditLog, AuditSettings};
+use stateway_gateway::{AuditLog, AuditSettings, JwksSource};
+use stateway_identity::Glob;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
+use stateway_identity::certificate::Grant;
 
 use crate::support::{Authority, Folder, Running, connect, get, settings};
+use crate::tokens::{Issuer, accepting};
 
-fn records(folder: &Folder) -> Vec<Record> {
+pub(crate) fn records(folder: &Folder) -> Vec<Record> {
     let log = AuditLog::new(folder.path("audit.jsonl"), ChainKey::default());
     assert!(log.verify(Vec::new()).unwrap().is_intact());
     let mut found = Vec::new();
@@ -81,6 +84,64 @@ async fn mutations_and_refusals_are_recorded_with_their_proof_and_without_secret
     );
     let text = std::fs::read_to_string(folder.path("audit.jsonl")).unwrap();
     assert!(!text.contains(key.expose()) && !text.contains("sentinel"));
+}
+
+/// A session is in `sign_in.rs`.
+#[tokio::test]
+async fn a_mutation_is_recorded_with_its_method_of_authentication() {
+    let (folder, mut file) = (Folder::new(), KeyFile::default());
+    let (clients, issuer) = (Authority::new("clients"), Issuer::new("a"));
+    let new = NewKey {
+        subject: "ci".into(),
+        roles: Vec::new(),
+        tenant: None,
+        expires: None,
+    };
+    let made = file.create(new, &[7; RANDOM_BYTES], Timestamp::now());
+    let (_, key) = made.unwrap();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    let tls = settings.tls.as_mut().unwrap();
+    tls.client_ca = Some(folder.write("clients.pem", &clients.pem()));
+    let authentication = &mut settings.authentication;
+    authentication.api_keys = Some(folder.write("keys.json", &file.to_json()));
+    let keys = JwksSource::File(folder.write("jwks.json", &issuer.set()));
+    authentication.jwt = Some(accepting(keys));
+    authentication.certificates = Some(vec![Grant {
+        subject: Glob::new("spiffe://prod/*"),
+        roles: vec!["worker".into()],
+        tenant: None,
+    }]);
+    authentication.proxies = vec![Glob::new("spiffe://prod/proxy")];
+    settings.audit = Some(AuditSettings::new(folder.path("audit.jsonl")));
+    let running = Running::new(settings).await;
+    let trusting = || Security::default().ca(folder.path("ca.pem"));
+    let with_certificate = |name: &str| {
+        let id = format!("spiffe://prod/{name}");
+        let (certificate, key) = folder.signed(name, &clients.client(&id));
+        running.client(&trusting().certificate(certificate, key))
+    };
+    let with_token = |token: &str| running.client(&trusting().token(token).unwrap());
+    let proxy = with_certificate("proxy").acting_as("bob", ["ops"]).unwrap();
+    for (client, actor, proof) in [
+        (
+            with_certificate("billing"),
+            "spiffe://prod/billing",
+            "certificate",
+        ),
+        (
+            with_token(&issuer.token("ada", &serde_json::json!({}))),
+            "ada",
+            "jwt",
+        ),
+        (with_token(key.expose()), "ci", "api-key"),
+        (proxy, "bob", "proxy"),
+    ] {
+        let cancel = Cancel::new("providers/who/executions/me");
+        client.cancel(cancel).await.unwrap_err();
+        let record = records(&folder).pop().unwrap();
+        assert_eq!(record.verb, "CancelExecution");
+        assert_eq!((&*record.actor, &*record.proof), (actor, proof));
+    }
 }
 
 #[tokio::test]

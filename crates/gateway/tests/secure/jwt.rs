@@ -1,5 +1,7 @@
 //! Tokens over the wire: who is accepted, every attack, and keys that change.
 
+use std::sync::{Arc, Mutex};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -143,30 +145,35 @@ async fn keys_in_a_file_are_rotated_without_a_restart() {
 
 #[tokio::test]
 async fn keys_at_an_address_are_fetched_and_an_unknown_key_asks_again() {
-    let issuer = Issuer::new("a");
+    let (old, new) = (Issuer::new("old"), Issuer::new("new"));
+    let keys = Arc::new(Mutex::new(old.set()));
+    let served = keys.clone();
     let server = MockServer::start().await;
-    let keys = ResponseTemplate::new(200).set_body_string(issuer.set());
     Mock::given(path("/keys"))
-        .respond_with(keys)
+        .respond_with(move |_: &wiremock::Request| {
+            ResponseTemplate::new(200).set_body_string(served.lock().unwrap().clone())
+        })
         .mount(&server)
         .await;
+    let asked = async || server.received_requests().await.unwrap().len();
     let (folder, authority) = (Folder::new(), Authority::new("servers"));
     let mut settings = settings(&folder, &authority);
     let url = format!("{}/keys", server.uri());
     settings.authentication.jwt = Some(accepting(JwksSource::Url { url, ca: None }));
     let world = World::with(folder, settings).await;
-    let token = issuer.token("ada", &json!({}));
-    assert_eq!(world.who(&token).await.unwrap(), "ada ops,dev");
+    let (of_old, of_new) = (old.token("ada", &json!({})), new.token("ada", &json!({})));
+    assert_eq!(world.who(&of_old).await.unwrap(), "ada ops,dev");
+    let unknown = Err("TOKEN_KEY_UNKNOWN".to_owned());
     // Unknown keys ask the issuer once in a while, not with every token.
     for _ in 0..20 {
-        let unknown = Issuer::new("b").token("ada", &json!({}));
-        assert_eq!(
-            world.who(&unknown).await,
-            Err("TOKEN_KEY_UNKNOWN".to_owned())
-        );
+        assert_eq!(world.who(&of_new).await, unknown);
     }
-    let asked = server.received_requests().await.unwrap().len();
-    assert!(asked <= 2, "{asked}");
+    assert_eq!(asked().await, 1);
+    // The issuer replaces its key. The token of the new key makes the gateway ask, 10 seconds after the last time.
+    *keys.lock().unwrap() = new.set();
+    eventually(async || world.who(&of_new).await.is_ok()).await;
+    assert_eq!(world.who(&of_old).await, unknown);
+    assert_eq!(asked().await, 2);
 }
 
 #[tokio::test]

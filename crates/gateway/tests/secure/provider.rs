@@ -42,6 +42,8 @@ pub(crate) struct Habits {
     pub(crate) lifetime: Option<i64>,
     /// How often a device asks before its person has confirmed.
     pub(crate) pending: u32,
+    /// How many seconds a device is to wait between its questions.
+    pub(crate) interval: Option<u64>,
     /// Codes by the request that they were given for; each counts once.
     codes: HashMap<String, Fields>,
     /// Forms that the token endpoint has received.
@@ -255,8 +257,9 @@ async fn token(State(provider): State<Arc<Provider>>, headers: HeaderMap, body: 
 
 async fn device(State(provider): State<Arc<Provider>>) -> String {
     let issuer = provider.issuer();
+    let interval = provider.habits().interval.unwrap_or(1);
     json!({
-        "device_code": "device", "user_code": "ABCD-EFGH", "expires_in": 60, "interval": 1,
+        "device_code": "device", "user_code": "ABCD-EFGH", "expires_in": 60, "interval": interval,
         "verification_uri": format!("{issuer}/confirm"),
     })
     .to_string()

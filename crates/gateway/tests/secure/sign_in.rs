@@ -8,12 +8,14 @@ use prost::Message;
 use ring::hmac;
 use serde_json::{Value, json};
 use stateway_gateway::{
-    AuthenticationError, JwksSource, OidcSettings, SecretSource, Settings, StartError, TokenKey,
+    AuditSettings, AuthenticationError, JwksSource, OidcSettings, SecretSource, Settings,
+    StartError, TokenKey,
 };
 use stateway_identity::Secret;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use stateway_proto::v1;
 
+use crate::audit::records;
 use crate::provider::{CLIENT, Forge, Provider, SECRET, encoded};
 use crate::support::{Authority, Folder, Running, eventually, settings};
 use crate::tokens::accepting;
@@ -849,4 +851,68 @@ async fn the_command_line_learns_how_to_sign_in() {
         })
     );
     assert!(!answer.text.contains(SECRET));
+}
+
+fn audited(folder: &Folder, settings: &mut Settings) {
+    settings.audit = Some(AuditSettings::new(folder.path("audit.jsonl")));
+}
+
+#[tokio::test]
+async fn a_mutation_of_a_session_is_recorded_as_oidc() {
+    let scene = Scene::with(audited).await;
+    let mut visitor = scene.signed_in().await;
+    let cancel = v1::CancelExecutionRequest {
+        name: "providers/who/executions/me".into(),
+        ..v1::CancelExecutionRequest::default()
+    };
+    let method = "/stateway.v1.Executions/CancelExecution";
+    visitor.call(method, &cancel.encode_to_vec()).await;
+    let record = records(&scene.folder).pop().unwrap();
+    assert_eq!(record.verb, "CancelExecution");
+    assert_eq!(
+        (&*record.actor, &*record.proof),
+        ("ada@example.org", "oidc")
+    );
+}
+
+#[tokio::test]
+async fn a_refused_sign_in_is_recorded_with_its_reason() {
+    let mut key = None;
+    let scene = Scene::with(|folder, settings| {
+        audited(folder, settings);
+        key = Some(with_key(folder, settings).1);
+    })
+    .await;
+    let key = format!("{}sentinel", key.unwrap().expose());
+    scene.visitor().post("/sign-in/key", &[("key", &key)]).await;
+    let mut browser = scene.visitor();
+    let begun = browser.until_callback("/executions").await;
+    for callback in [
+        begun.replace("state=", "state=x"),
+        begun.replace("code=", "error="),
+    ] {
+        browser.copy().come_back(&callback).await;
+    }
+    let mut other = scene.visitor();
+    other.come_back(&begun).await;
+    let begun = other.until_callback("/executions").await;
+    other.come_back(&begun.replace("code=", "code=x")).await;
+    let records = records(&scene.folder);
+    let refused = records.iter().filter(|it| it.outcome == "UNAUTHENTICATED");
+    let refused: Vec<_> = refused
+        .map(|it| (&*it.verb, &*it.object, &*it.reason))
+        .collect();
+    let callback = "/sign-in/callback";
+    assert_eq!(
+        refused,
+        [
+            ("page", "/sign-in/key", "API_KEY_UNKNOWN"),
+            ("page", callback, "SIGN_IN_STATE_MISMATCH"),
+            ("page", callback, "SIGN_IN_REFUSED"),
+            ("page", callback, "SIGN_IN_EXPIRED"),
+            ("page", callback, "SIGN_IN_CODE_REFUSED"),
+        ]
+    );
+    let text = std::fs::read_to_string(scene.folder.path("audit.jsonl")).unwrap();
+    assert!(!text.contains("sentinel") && !text.contains("code="));
 }

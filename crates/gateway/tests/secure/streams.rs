@@ -10,7 +10,7 @@ use stateway_gateway::{AuditSettings, JwksSource, Settings};
 use stateway_identity::Glob;
 use stateway_identity::certificate::Grant;
 
-use crate::support::{Authority, Folder, PATIENCE, Running, settings};
+use crate::support::{Authority, Folder, PATIENCE, Running, connect, get, settings};
 use crate::tokens::{Issuer, accepting};
 
 /// Opens a watch and returns how it ends.
@@ -63,6 +63,41 @@ async fn a_stream_ends_when_its_token_expires_and_that_is_recorded() {
     let record = text.lines().find(|line| line.contains("TOKEN_EXPIRED"));
     let record = record.expect("the end of the stream is recorded");
     for part in ["WatchExecutions", "\"ada\"", "UNAUTHENTICATED", "\"jwt\""] {
+        assert!(record.contains(part), "{part} in {record}");
+    }
+    assert!(!text.contains(&token));
+}
+
+#[tokio::test]
+async fn a_live_page_ends_when_its_token_expires_and_that_is_recorded() {
+    let (folder, issuer) = (Folder::new(), Issuer::new("a"));
+    let mut settings = with_tokens(&folder, &issuer);
+    let log = folder.path("audit.jsonl");
+    settings.audit = Some(AuditSettings::new(log.clone()));
+    let running = Running::new(settings).await;
+    let expires = Timestamp::now().as_second() + 2;
+    let token = issuer.token("ada", &json!({"exp": expires}));
+    let mut stream = connect(running.address, &folder.path("ca.pem")).await;
+    let headers = format!("authorization: Bearer {token}\r\naccept: text/event-stream\r\n");
+    let reading = get(&mut stream, "/executions/live", &headers);
+    let page = tokio::time::timeout(PATIENCE, reading).await;
+    let page = page.expect("the page ends in time").unwrap();
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(Timestamp::now().as_second() >= expires, "{page}");
+    running.stopped().await;
+    let text = std::fs::read_to_string(log).unwrap();
+    let records: Vec<_> = text.lines().filter(|it| it.contains("EXPIRED")).collect();
+    let [record] = records[..] else {
+        panic!("one record: {text}");
+    };
+    for part in [
+        "\"page\"",
+        "/executions/live",
+        "\"ada\"",
+        "UNAUTHENTICATED",
+        "TOKEN_EXPIRED",
+        "\"jwt\"",
+    ] {
         assert!(record.contains(part), "{part} in {record}");
     }
     assert!(!text.contains(&token));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use stateway_client::{Code, ListProviders, Security};
 use stateway_gateway::{Settings, StartError};
+use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -43,6 +44,30 @@ async fn one_port_serves_grpc_pages_and_metrics_over_tls() {
         assert!(answer.contains(content), "{path}: {answer}");
     }
     running.stopped().await;
+}
+
+#[tokio::test]
+async fn every_interface_is_served_with_tls_and_a_key() {
+    let (folder, mut file) = (Folder::new(), KeyFile::default());
+    let new = NewKey {
+        subject: "ci".into(),
+        roles: vec!["dev".into()],
+        tenant: None,
+        expires: None,
+    };
+    let made = file.create(new, &[7; RANDOM_BYTES], jiff::Timestamp::now());
+    let (_, key) = made.unwrap();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    settings.listen = "0.0.0.0:0".parse().unwrap();
+    settings.authentication.api_keys = Some(folder.write("keys.json", &file.to_json()));
+    let mut running = Running::new(settings).await;
+    assert!(running.address.ip().is_unspecified());
+    running.address.set_ip("127.0.0.1".parse().unwrap());
+    let trusting = Security::default().ca(folder.path("ca.pem"));
+    let nobody = running.who(&trusting).await;
+    assert_eq!(nobody.unwrap_err(), "CREDENTIALS_MISSING");
+    let security = trusting.token(key.expose()).unwrap();
+    assert_eq!(running.who(&security).await.unwrap(), "ci dev");
 }
 
 #[tokio::test]

@@ -187,9 +187,10 @@ impl World {
             .collect();
         let input = json!({"Command": {"Input": {"headers": headers, "payload": request.body}}});
         let delayed = request.url.query().is_some_and(|it| it.contains("delay="));
-        let mut row = match delayed {
-            true => json!({"status": "scheduled"}),
-            false => json!({"status": "running", "retry_count": 1}),
+        let mut row = if delayed {
+            json!({"status": "scheduled"})
+        } else {
+            json!({"status": "running", "retry_count": 1})
         };
         row["target_service_name"] = json!(service);
         row["target_handler_name"] = json!(handler);

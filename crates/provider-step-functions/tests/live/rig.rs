@@ -208,8 +208,9 @@ pub(crate) fn told(error: impl std::error::Error) -> Failed {
 
 /// Fails the test with what was expected.
 pub(crate) fn ensure(holds: bool, what: &str, seen: &impl std::fmt::Debug) -> Result<(), Failed> {
-    match holds {
-        true => Ok(()),
-        false => Err(format!("{what}, but {seen:#?}").into()),
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}, but {seen:#?}").into())
     }
 }

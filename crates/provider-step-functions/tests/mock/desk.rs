@@ -47,9 +47,10 @@ pub(crate) fn schedule(events: &mut Vec<Value>, previous: usize, state: &str, in
 pub(crate) fn waiting(machine: &str, name: &str, addressed: bool) -> Execution {
     let mut execution = script::execution(machine, name, begun());
     let told = json!({"execution": execution.arn(), "state": "Approve"});
-    let input = match addressed {
-        true => json!({"amount": 7, "stateway": told}),
-        false => json!({"amount": 7}),
+    let input = if addressed {
+        json!({"amount": 7, "stateway": told})
+    } else {
+        json!({"amount": 7})
     };
     schedule(&mut execution.events, 0, "Approve", &input);
     execution
@@ -109,9 +110,10 @@ impl World {
         let started = usize::try_from(started["id"].as_u64().unwrap_or_default());
         let started = started.unwrap_or_default();
         let followed = |event: &Value| event["previousEventId"] == started;
-        match execution.status == "RUNNING" && !execution.events.iter().any(followed) {
-            true => Ok((execution, started)),
-            false => Err(over()),
+        if execution.status == "RUNNING" && !execution.events.iter().any(followed) {
+            Ok((execution, started))
+        } else {
+            Err(over())
         }
     }
 

@@ -299,9 +299,10 @@ impl World {
         let number = number.map_err(|_| ("InvalidArn", arn.to_owned()))?;
         let published = self.versions.get(machine).map_or(0, Vec::len);
         let there = number.is_none_or(|number| (1..=published).contains(&number));
-        match self.machines.contains_key(machine) && there {
-            true => Ok((machine.to_owned(), number)),
-            false => Err(missing()),
+        if self.machines.contains_key(machine) && there {
+            Ok((machine.to_owned(), number))
+        } else {
+            Err(missing())
         }
     }
 

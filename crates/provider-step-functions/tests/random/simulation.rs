@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
+use stateway_chance::Chance;
 use stateway_provider_step_functions::pure::{Detail, Event};
 
 /// Beyond this nothing new is nested.
@@ -22,7 +23,7 @@ pub(crate) struct Moment {
 }
 
 pub(crate) fn simulate(seed: u64) -> Run {
-    let mut dice = Dice(seed | 1);
+    let mut dice = Chance::new(seed);
     let mut names = 0;
     let program = sequence(&mut dice, &mut names, 0);
     let definition = machine(&program);
@@ -46,17 +47,6 @@ pub(crate) fn simulate(seed: u64) -> Run {
     }
 }
 
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-}
-
 #[derive(Debug, Clone)]
 enum Node {
     Pass(String),
@@ -69,23 +59,23 @@ enum Node {
     Map(String, u64, Vec<Node>),
 }
 
-fn sequence(dice: &mut Dice, names: &mut u32, depth: u32) -> Vec<Node> {
-    (0..=dice.roll(3))
+fn sequence(dice: &mut Chance, names: &mut u32, depth: u32) -> Vec<Node> {
+    (0..=dice.below_u64(3))
         .map(|_| node(dice, names, depth))
         .collect()
 }
 
-fn node(dice: &mut Dice, names: &mut u32, depth: u32) -> Node {
+fn node(dice: &mut Chance, names: &mut u32, depth: u32) -> Node {
     *names += 1;
     let name = |kind: &str| format!("{kind}{names}");
-    match dice.roll(if depth < DEEPEST { 7 } else { 4 }) {
+    match dice.below_u64(if depth < DEEPEST { 7 } else { 4 }) {
         0 => Node::Pass(name("pass")),
         1 => Node::Wait(name("wait")),
-        2 | 3 => Node::Task(name("task"), dice.roll(3)),
+        2 | 3 => Node::Task(name("task"), dice.below_u64(3)),
         4 | 5 => {
             let name = name("parallel");
-            let failures = dice.roll(3).saturating_sub(1);
-            let count = 1 + dice.roll(3);
+            let failures = dice.below_u64(3).saturating_sub(1);
+            let count = 1 + dice.below_u64(3);
             let mut branches: Vec<_> = (0..count)
                 .map(|_| sequence(dice, names, depth + 1))
                 .collect();
@@ -97,7 +87,7 @@ fn node(dice: &mut Dice, names: &mut u32, depth: u32) -> Node {
         }
         _ => {
             let name = name("map");
-            let count = dice.roll(4);
+            let count = dice.below_u64(4);
             Node::Map(name, count, sequence(dice, names, depth + 1))
         }
     }
@@ -167,7 +157,7 @@ impl Thread {
 }
 
 struct World {
-    dice: Dice,
+    dice: Chance,
     events: Vec<Event>,
     moments: Vec<Moment>,
     threads: Vec<Thread>,
@@ -204,7 +194,7 @@ impl World {
         if ready.is_empty() {
             return false;
         }
-        let chosen = self.dice.roll(ready.len() as u64) as usize;
+        let chosen = self.dice.below_u64(ready.len() as u64) as usize;
         self.advance(ready[chosen]);
         self.note();
         true

@@ -90,9 +90,10 @@ impl Reader<'_> {
         }
         if self.takes("(") {
             let found = self.any()?;
-            return match self.takes(")") {
-                true => Ok(found),
-                false => Err("a parenthesis is not closed".to_owned()),
+            return if self.takes(")") {
+                Ok(found)
+            } else {
+                Err("a parenthesis is not closed".to_owned())
             };
         }
         let name = self.next()?.trim_matches('`').to_owned();

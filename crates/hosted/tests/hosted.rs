@@ -1,0 +1,7 @@
+//! A portable definition inside another engine: the object that runs it, and its provider.
+
+#![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
+
+mod lab;
+mod object;
+mod provider;
