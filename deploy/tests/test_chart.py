@@ -87,13 +87,18 @@ def test_the_gateway_accepts_the_configuration_of_the_chart(
     for file in files:
         assert any(file.startswith(f"{mount}/") for mount in mounts), file
     (tmp_path / "token.key").write_text("0f" * 32)
+    (tmp_path / "audit.key").write_text("0f" * 32)
+    (tmp_path / "secret").write_text("0f" * 32)
     (tmp_path / "keys.json").write_text('{"version": 1, "keys": []}')
     places = {
         "/etc/stateway/tls": certificates,
         "/etc/stateway/client-ca": certificates,
         "/etc/stateway/token": tmp_path,
         "/etc/stateway/api-keys": tmp_path,
+        "/etc/stateway/audit-key": tmp_path,
+        "/etc/stateway/audit-webhook": tmp_path,
         "/var/lib/stateway": tmp_path,
+        "/var/log/stateway": tmp_path,
     }
     for place, folder in places.items():
         text = text.replace(f'"{place}/', f'"{folder}/')
@@ -128,6 +133,98 @@ def test_several_gateways_share_a_token_key_and_a_disruption_budget() -> None:
     assert "tokenKey.secretName" in refused(*values, "--set", "tokenKey.secretName=")
 
 
+def claims(objects: dict) -> dict[str, dict]:
+    """The volumes of each pod by name."""
+    templates = workload(objects)["spec"].get("volumeClaimTemplates", [])
+    return {it["metadata"]["name"]: it["spec"] for it in templates}
+
+
+def mounted(objects: dict) -> dict[str, str]:
+    return {it["name"]: it["mountPath"] for it in pod(objects)["containers"][0]["volumeMounts"]}
+
+
+def audit_section(objects: dict) -> list[str]:
+    """The lines of [audit] and [audit.webhook]."""
+    text = objects["ConfigMap", "gate"]["data"]["stateway.toml"]
+    sections = [part for part in re.split(r"^(?=\[)", text, flags=re.M) if part.startswith("[audit")]
+    return [line for line in "".join(sections).splitlines() if line and not line.startswith("#")]
+
+
+def test_each_gateway_with_an_audit_log_has_a_volume_that_outlives_it() -> None:
+    objects = rendered("--values", DEPLOY / "examples/audit.yaml")
+    one = workload(objects)
+    assert (one["kind"], one["spec"]["replicas"]) == ("StatefulSet", 3)
+    assert one["spec"]["serviceName"] == "gate"
+    assert one["spec"]["podManagementPolicy"] == "Parallel"
+    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert one["spec"]["persistentVolumeClaimRetentionPolicy"] == kept
+    assert "strategy" not in one["spec"]
+    wanted = {"accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "5Gi"}}}
+    assert claims(objects) == {"audit": wanted}
+    assert mounted(objects)["audit"] == "/var/log/stateway"
+    assert objects["PodDisruptionBudget", "gate"]["spec"]["maxUnavailable"] == 1
+    secrets = {it["name"]: it["secret"]["secretName"] for it in pod(objects)["volumes"] if "secret" in it}
+    assert secrets["audit-key"] == "stateway-audit-key"
+    assert secrets["audit-webhook"] == "stateway-audit-receiver"
+    assert audit_section(objects) == [
+        "[audit]",
+        'file = "/var/log/stateway/audit.jsonl"',
+        'key_file = "/etc/stateway/audit-key/audit.key"',
+        "keep = 64",
+        "[audit.webhook]",
+        'url = "https://siem.example.org/stateway"',
+        'secret_file = "/etc/stateway/audit-webhook/secret"',
+    ]
+
+
+def test_the_volume_has_space_for_every_file_that_rotation_keeps() -> None:
+    size = claims(rendered(*LEAST, "--set", "audit.enabled=true"))["audit"]["resources"]["requests"]["storage"]
+    example = (DEPLOY.parent / "docs/stateway.example.toml").read_text()
+    most, keep = (int(re.search(rf"^#{key} = (\d+)$", example, re.M)[1]) for key in ("max_bytes", "keep"))
+    assert size.endswith("Gi") and int(size[:-2]) * 2**30 > most * (keep + 1)
+    # The same for the example, which keeps more files.
+    objects = rendered("--values", DEPLOY / "examples/audit.yaml")
+    size = claims(objects)["audit"]["resources"]["requests"]["storage"]
+    assert "keep = 64" in audit_section(objects)
+    assert int(size[:-2]) * 2**30 > most * (64 + 1)
+
+
+def test_the_audit_log_and_the_store_of_the_built_in_engine_have_separate_volumes() -> None:
+    objects = rendered(*LEAST, "--set", "audit.enabled=true")
+    assert list(claims(objects)) == ["data", "audit"]
+    places = mounted(objects)
+    assert (places["data"], places["audit"]) == ("/var/lib/stateway", "/var/log/stateway")
+    assert audit_section(objects) == ["[audit]", 'file = "/var/log/stateway/audit.jsonl"']
+    # Kubernetes refuses a change of this field of a StatefulSet that exists.
+    assert "podManagementPolicy" not in workload(objects)["spec"]
+
+
+def test_without_audit_no_gateway_has_a_log() -> None:
+    for values in ([*LEAST], ["--values", DEPLOY / "examples/replicas.yaml"]):
+        objects = rendered(*values)
+        assert not audit_section(objects)
+        assert "audit" not in claims(objects) and "audit" not in mounted(objects)
+        assert "persistentVolumeClaimRetentionPolicy" not in workload(objects)["spec"]
+
+
+def test_an_audit_log_without_a_place_or_with_half_a_receiver_is_not_rendered(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "log.yaml"
+    log.write_text(yaml.safe_dump({"config": '[providers.p]\nkind = "memory"\n[audit]\nfile = "/tmp/a.jsonl"\n'}))
+    alone = [*LEAST, "--values", log, "--set", "builtin.enabled=false"]
+    assert "no writable volume" in refused(*alone)
+    assert "the chart writes that section" in refused(*alone, "--set", "audit.enabled=true")
+    receiver = ["--set", "audit.webhook.url=https://siem.example.org"]
+    assert "both url and secretName" in refused(*LEAST, "--set", "audit.enabled=true", *receiver)
+    assert "needs audit.enabled" in refused(*LEAST, *receiver)
+    receiver += ["--set", "audit.enabled=true", "--set", "audit.webhook.secretName=s"]
+    rendered(*LEAST, *receiver)
+    assert "[audit.webhook]" in refused(*LEAST, *receiver, "--set", "config=[audit.webhook]")
+    # A log of one's own: on the volume of the built-in engine, or on a volume that the values mount.
+    rendered(*LEAST, "--values", log)
+    mount = ["--set-json", 'extraVolumeMounts=[{"name":"own","mountPath":"/tmp"}]']
+    rendered(*alone, *mount, "--set-json", 'extraVolumes=[{"name":"own","emptyDir":{}}]')
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -160,7 +257,7 @@ def test_pods_have_no_privileges_and_a_read_only_root(values: pathlib.Path) -> N
     # Secrets are files or references: no value of one is in the pod or in the configuration.
     assert all("value" not in it or it["name"].startswith("STATEWAY_") for it in container["env"])
     writable = [it["mountPath"] for it in container["volumeMounts"] if not it.get("readOnly")]
-    assert writable in ([], ["/var/lib/stateway"])
+    assert writable in ([], ["/var/lib/stateway"], ["/var/log/stateway"])
 
 
 def test_probes_ask_the_port_without_tls_and_credentials() -> None:

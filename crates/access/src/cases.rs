@@ -63,7 +63,7 @@ pub enum CaseError {
     )]
     Object(String),
     /// The object names another provider.
-    #[error("the object is of another provider than `{0}`")]
+    #[error("the object belongs to another provider than `{0}`")]
     Provider(String),
 }
 

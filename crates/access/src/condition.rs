@@ -3,7 +3,7 @@
 
 use stateway_identity::Identity;
 use stateway_provider_api::filter::{
-    Condition, DefinitionPattern, Equality, Filter, Mismatch, Operand, Pattern,
+    Condition, DefinitionPattern, Equality, Filter, Mismatch, NamedDefinition, Operand, Pattern,
 };
 
 use crate::object::{Object, TENANT_LABEL};
@@ -208,9 +208,23 @@ pub(crate) fn missing(filter: &Filter<Written>, caller: &Identity) -> Option<&'s
     }
 }
 
+/// An object whose definition is taken apart once for the conditions of all rules.
+pub(crate) struct Examined<'o> {
+    object: &'o Object<'o>,
+    definition: Option<NamedDefinition<'o>>,
+}
+
+impl<'o> Examined<'o> {
+    pub(crate) fn new(object: &'o Object<'o>) -> Self {
+        let definition = object.definition.map(NamedDefinition::new);
+        Self { object, definition }
+    }
+}
+
 impl Test {
     /// Whether it holds; none if that is not known. A field that is not set passes no comparison.
-    pub(crate) fn holds(&self, object: &Object<'_>) -> Option<bool> {
+    pub(crate) fn holds(&self, examined: &Examined<'_>) -> Option<bool> {
+        let object = examined.object;
         match self {
             Self::HasLabels => object.labels.is_any(),
             Self::Has(field) => value(field, object).map(|value| value.is_some()),
@@ -219,13 +233,10 @@ impl Test {
                     equality.holds(patterns.iter().any(|pattern| pattern.matches(value)))
                 })
             }),
-            Self::Definition(equality, patterns) => {
-                value(&Field::Definition, object).map(|value| {
-                    value.is_some_and(|name| {
-                        equality.holds(patterns.iter().any(|pattern| pattern.admits(name)))
-                    })
-                })
-            }
+            Self::Definition(equality, patterns) => examined.definition.as_ref().map(|name| {
+                let admits = |pattern: &DefinitionPattern| pattern.admits_named(name);
+                !name.is_empty() && equality.holds(patterns.iter().any(admits))
+            }),
         }
     }
 }

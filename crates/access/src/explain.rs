@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stateway_identity::Identity;
 
-use crate::condition::missing;
+use crate::condition::{Examined, missing};
 use crate::{Decision, Object, Permission, Rule, Rules};
 
 /// A decision and what every rule says about it.
@@ -91,9 +91,10 @@ impl Rule {
         let Some(filter) = self.resolved(caller) else {
             return Verdict::CallerLacks(missing(&self.filter, caller).unwrap_or_default());
         };
-        if filter.must_hold(&|test| test.holds(object)) {
+        let examined = Examined::new(object);
+        if filter.must_hold(&|test| test.holds(&examined)) {
             Verdict::Allows
-        } else if filter.may_hold(&|test| test.holds(object)) {
+        } else if filter.may_hold(&|test| test.holds(&examined)) {
             Verdict::ConditionUnknown(self.condition.clone())
         } else {
             Verdict::ConditionFails(self.condition.clone())
@@ -110,7 +111,7 @@ impl fmt::Display for Verdict {
             }
             Self::NotPermitted { may } => {
                 let may: Vec<_> = may.iter().map(|one| one.as_str()).collect();
-                write!(f, "is about the caller, but gives only {}", may.join(", "))
+                write!(f, "matches the caller, but gives only {}", may.join(", "))
             }
             Self::CallerLacks(what) => {
                 write!(f, "uses caller.{what}, and the caller has no {what}")
@@ -122,7 +123,7 @@ impl fmt::Display for Verdict {
                 f,
                 "the condition depends on something that is not given: {condition}"
             ),
-            Self::Unrelated => f.write_str("is about other callers and other permissions"),
+            Self::Unrelated => f.write_str("matches neither the caller nor the permission"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stateway_provider_api::filter::{DefinitionPattern, Equality, Filter};
 
-use crate::condition::Test;
+use crate::condition::{Examined, Test};
 use crate::{Object, Permission};
 
 /// What one identity may do.
@@ -43,9 +43,10 @@ impl Grants {
     /// not hold.
     #[must_use]
     pub fn decide(&self, permission: Permission, object: &Object<'_>) -> Decision {
+        let examined = Examined::new(object);
         let grants = self.of(permission).iter();
         let rule = grants
-            .filter(|grant| grant.filter.must_hold(&|test| test.holds(object)))
+            .filter(|grant| grant.filter.must_hold(&|test| test.holds(&examined)))
             .map(|grant| Arc::clone(&grant.rule))
             .next();
         Decision {
@@ -58,15 +59,17 @@ impl Grants {
     /// The same as [`decide`](Self::decide), without the name of the rule.
     #[must_use]
     pub fn allows(&self, permission: Permission, object: &Object<'_>) -> bool {
+        let examined = Examined::new(object);
         let mut grants = self.of(permission).iter();
-        grants.any(|grant| grant.filter.must_hold(&|test| test.holds(object)))
+        grants.any(|grant| grant.filter.must_hold(&|test| test.holds(&examined)))
     }
 
     /// Whether a rule can allow this, whatever the parts are that are not known.
     #[must_use]
     pub fn may_allow(&self, permission: Permission, object: &Object<'_>) -> bool {
+        let examined = Examined::new(object);
         let mut grants = self.of(permission).iter();
-        grants.any(|grant| grant.filter.may_hold(&|test| test.holds(object)))
+        grants.any(|grant| grant.filter.may_hold(&|test| test.holds(&examined)))
     }
 
     /// Whether any rule gives this permission for anything.
@@ -87,8 +90,9 @@ impl Grants {
     #[must_use]
     pub fn definition(&self, permission: Permission, provider: &str) -> Option<&DefinitionPattern> {
         let object = Object::of_provider(provider);
+        let examined = Examined::new(&object);
         let grants = self.of(permission).iter();
-        let mut able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&object)));
+        let mut able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&examined)));
         let (Some(only), None) = (able.next(), able.next()) else {
             return None;
         };

@@ -24,8 +24,6 @@ pub enum KnownLabels<'o> {
     /// Nothing is known.
     #[default]
     Unknown,
-    /// There is none.
-    None,
     /// Exactly these.
     All(&'o Labels),
     /// The label `tenant` has this value; the others are not known. Empty: there is no such label.
@@ -59,7 +57,6 @@ impl<'o> KnownLabels<'o> {
     pub(crate) fn get(self, key: &str) -> Option<Option<&'o str>> {
         match self {
             Self::Unknown => None,
-            Self::None => Some(None),
             Self::All(labels) => Some(labels.get(key).map(String::as_str)),
             Self::Tenant(value) if key == TENANT_LABEL => {
                 Some(Some(value).filter(|value| !value.is_empty()))
@@ -72,7 +69,6 @@ impl<'o> KnownLabels<'o> {
     pub(crate) fn is_any(self) -> Option<bool> {
         match self {
             Self::Unknown => None,
-            Self::None => Some(false),
             Self::All(labels) => Some(!labels.is_empty()),
             Self::Tenant(value) => (!value.is_empty()).then_some(true),
         }

@@ -171,8 +171,9 @@ fn what_is_not_known_satisfies_no_condition_for_certain() {
     assert!(!grants.allows(Permission::Read, &other));
     // The label `owner` may still be the caller.
     assert!(grants.may_allow(Permission::Read, &other));
+    let none = Labels::new();
     let without = Object {
-        labels: KnownLabels::None,
+        labels: KnownLabels::All(&none),
         ..of_provider
     };
     assert!(!grants.may_allow(Permission::Read, &without));

@@ -20,7 +20,7 @@ const HASH: &str = ",\"hash\":\"";
 /// What follows the hash.
 const END: &str = "\"}";
 
-/// Where a chain is: what the next line continues.
+/// The end of a chain, which the next line continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// The number of the last line; 0 before the first.
@@ -56,7 +56,7 @@ pub enum LineError {
     #[error("the line is not a record: {0}")]
     Malformed(String),
     /// The content and the hash do not fit.
-    #[error("the record was changed: its content does not fit its hash")]
+    #[error("the record was changed: its content does not match its hash")]
     Changed,
 }
 

@@ -15,7 +15,7 @@ pub const SUPPRESSED: &str = "audit.suppressed";
 pub struct Record {
     /// When the outcome was known.
     pub time: Timestamp,
-    /// The method of the API, or `page` for a page, or the log's own [`OPENED`] and [`SUPPRESSED`].
+    /// The method of the API, `page` for a page, `unknown` for a method that does not exist, or the log's own [`OPENED`] and [`SUPPRESSED`].
     pub verb: String,
     /// What the caller named: an execution, a definition, an approval.
     #[serde(skip_serializing_if = "String::is_empty")]

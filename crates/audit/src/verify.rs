@@ -55,7 +55,7 @@ impl fmt::Display for ProblemKind {
         match self {
             Self::Malformed(why) => write!(f, "not a record: {why}"),
             Self::Changed => {
-                f.write_str("the record was changed: its content does not fit its hash")
+                f.write_str("the record was changed: its content does not match its hash")
             }
             Self::Removed { first, last } if first == last => {
                 write!(f, "record {first} before this one is missing")
@@ -65,7 +65,7 @@ impl fmt::Display for ProblemKind {
             }
             Self::OutOfOrder(seq) => write!(f, "record {seq} is out of order"),
             Self::Unchained => f.write_str(
-                "the record does not continue the record before it: one of both was replaced",
+                "the record does not continue the record before it: one of the two was replaced",
             ),
             Self::EndMissing { last, anchor } => write!(
                 f,
@@ -197,6 +197,12 @@ impl Verifier {
     /// Half of a line at the end of the newest file.
     pub const fn torn(&mut self) {
         self.report.is_torn_now = true;
+    }
+
+    /// Half of a line at the end of an older file. Only the newest file is written.
+    pub fn cut_off(&mut self, file: &str, number: usize) {
+        let kind = ProblemKind::Malformed("the line has no end".to_owned());
+        self.add(Some((file.to_owned(), number)), kind);
     }
 
     /// There is no anchor beside the log, or it cannot be used.

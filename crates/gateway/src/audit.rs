@@ -35,7 +35,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use files::LogFiles;
-pub use log::{AuditLine, AuditLog};
+pub use log::{AuditLine, AuditLog, LineEnd};
 pub(crate) use note::Note;
 use refusals::Refusals;
 pub use settings::{AuditSettings, AuditWebhook, OnFailure};
@@ -43,6 +43,7 @@ pub(crate) use target::Target;
 use webhook::Webhook;
 use writer::{Admission, Ask, Entry, NotWritten, Shared, Written};
 
+use crate::descriptor::API;
 use crate::front::{Peer, VisitorAddress, outcome_of};
 use crate::status::{Refusal, code_name};
 
@@ -54,6 +55,11 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// The package whose methods are recorded.
 const PACKAGE: &str = "/stateway.v1.";
+
+/// The verb of a record about a path that is not one of the API.
+const PAGE: &str = "page";
+/// The verb of a record about a method that does not exist. Its name is a text of the caller.
+const UNKNOWN: &str = "unknown";
 
 /// An audit log that cannot be used.
 #[derive(Debug, Error)]
@@ -114,7 +120,11 @@ impl Auditor {
         let (committed, seen) = watch::channel(files.seq());
         let webhook = match &settings.webhook {
             None => None,
-            Some(webhook) => Some(Webhook::new(webhook, &settings.file, key, seen)?),
+            Some(webhook) => {
+                let mut webhook = Webhook::new(webhook, &settings.file, key, seen)?;
+                webhook.check_position(files.seq());
+                Some(webhook)
+            }
         };
         Ok(Self::over(files, settings, committed, webhook))
     }
@@ -202,10 +212,11 @@ impl Auditor {
     where
         F: Future<Output = Response<Body>>,
     {
-        let Some(method) = method_of(request.uri().path()).map(str::to_owned) else {
+        let path = request.uri().path();
+        if !path.starts_with(PACKAGE) {
             return serve(request).await;
-        };
-        let is_mutation = target::is_mutation(&method);
+        }
+        let is_mutation = method_of(path).is_none_or(target::is_mutation);
         let admission = if is_mutation {
             match self.admit().await {
                 Ok(admission) => admission,
@@ -216,7 +227,7 @@ impl Auditor {
         };
         let note = Arc::new(Note::default());
         let mut open = OpenRecord {
-            record: Some(self.beginning(method, &request)),
+            record: Some(self.beginning(&request)),
             note: note.clone(),
             admission,
             is_mutation,
@@ -238,30 +249,31 @@ impl Auditor {
         code: Code,
         reason: &str,
     ) -> impl Future<Output = ()> + Send + use<'a> {
-        let path = request.uri().path();
-        let verb = method_of(path).unwrap_or("page");
-        let mut record = self.beginning(verb.to_owned(), request);
-        if verb == "page" {
-            path.clone_into(&mut record.object);
-        }
+        let mut record = self.beginning(request);
         code_name(code).clone_into(&mut record.outcome);
         reason.clone_into(&mut record.reason);
         self.record_refusal(record)
     }
 
-    /// The record of a stream that is ended by the gateway, if it comes to that.
+    /// The record of a stream, used if the gateway ends the stream.
     pub(crate) fn stream_refusal(self: Arc<Self>, request: &Request<Body>) -> StreamRefusal {
-        let verb = method_of(request.uri().path()).unwrap_or("page");
         StreamRefusal {
-            record: self.beginning(verb.to_owned(), request),
+            record: self.beginning(request),
             auditor: self,
         }
     }
 
     /// What is known of a request before it is served.
-    fn beginning(&self, verb: String, request: &Request<Body>) -> Record {
+    fn beginning(&self, request: &Request<Body>) -> Record {
+        let path = request.uri().path();
+        let (verb, object) = match method_of(path) {
+            Some(method) => (method, ""),
+            None if path.starts_with(PACKAGE) => (UNKNOWN, path),
+            None => (PAGE, path),
+        };
         let mut record = Record {
-            verb,
+            verb: verb.to_owned(),
+            object: object.to_owned(),
             ..Record::default()
         };
         let visitor = request.extensions().get::<VisitorAddress>();
@@ -390,16 +402,16 @@ impl OpenRecord<'_> {
     /// Writes the record, if the call needs one.
     async fn close(&mut self, code: Code, reason: String) -> Result<(), Status> {
         let known = self.note.known();
-        let is_refusal =
-            known.is_refused || matches!(code, Code::Unauthenticated | Code::PermissionDenied);
+        let is_refusal = is_refusal(code, &known, self.is_mutation);
         let Some(record) = self.record.take() else {
             return Ok(());
         };
         let record = finished(record, known, code, reason);
+        if is_refusal {
+            self.auditor.record_refusal(record).await;
+            return Ok(());
+        }
         if !self.is_mutation {
-            if is_refusal {
-                self.auditor.record_refusal(record).await;
-            }
             return Ok(());
         }
         let written = self.auditor.write(record, self.admission.take()).await;
@@ -418,9 +430,27 @@ impl Drop for OpenRecord<'_> {
             && self.is_mutation
         {
             let known = self.note.known();
+            let has_begun = known.is_asked;
             let record = finished(record, known, Code::Cancelled, "CANCELLED".to_owned());
+            // Whoever sends half of a request must not fill the log. Nothing was changed by it.
+            if !has_begun && !self.auditor.admits_refusal(record.time) {
+                return;
+            }
             self.auditor.submit(record, None, self.admission.take());
         }
+    }
+}
+
+/// Whether a call was refused, so that nothing was changed. The records of such calls are limited. A mutation
+/// that is not implemented is one of them: it needs no permission.
+fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
+    match code {
+        Code::Ok => false,
+        Code::Unauthenticated | Code::PermissionDenied => true,
+        Code::Unimplemented if is_mutation => true,
+        Code::NotFound => known.is_refused,
+        // A mutation that failed in another way may have changed something.
+        _ => known.is_refused && !is_mutation,
     }
 }
 
@@ -428,7 +458,9 @@ fn finished(mut record: Record, known: note::Known, code: Code, reason: String) 
     record.time = Timestamp::now();
     code_name(code).clone_into(&mut record.outcome);
     record.reason = reason;
-    record.object = known.object;
+    if !known.object.is_empty() {
+        record.object = known.object;
+    }
     record.result = known.result;
     record.request_id = known.request_id;
     known.permission.clone_into(&mut record.permission);
@@ -448,7 +480,7 @@ fn finished(mut record: Record, known: note::Known, code: Code, reason: String) 
 /// The method that a path names, if it is one of the API.
 fn method_of(path: &str) -> Option<&str> {
     let (_service, method) = path.strip_prefix(PACKAGE)?.split_once('/')?;
-    Some(method)
+    API.has_method(method).then_some(method)
 }
 
 /// Reads a secret of a file.

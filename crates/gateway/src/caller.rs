@@ -1,4 +1,4 @@
-//! Who asks: the identity that the request has proved, or else the headers `x-stateway-actor` and
+//! The caller: the authenticated identity, or else the headers `x-stateway-actor` and
 //! `x-stateway-roles`.
 //!
 //! With authentication, the headers come from the gateway's own pages only: the front removes those

@@ -93,6 +93,10 @@ impl Descriptor {
         self.methods.keys().map(String::as_str)
     }
 
+    pub(crate) fn has_method(&self, name: &str) -> bool {
+        self.methods.contains_key(name)
+    }
+
     /// Whether the answer to a method comes in pages whose size the client chooses.
     pub(crate) fn has_page_size(&self, method: &str) -> bool {
         let input = self.methods.get(method).map(|method| &method.input);

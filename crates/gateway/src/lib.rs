@@ -31,7 +31,7 @@ mod upstream;
 mod watch;
 
 pub use access::{AccessError, AccessSettings, RulesSource};
-pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, OnFailure};
+pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, LineEnd, OnFailure};
 pub use authentication::{
     AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,
     JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,

@@ -200,14 +200,14 @@ impl State {
         buckets.requests.take(now).map_err(|pause| Exceeded {
             reason: "REQUEST_RATE_EXCEEDED",
             quota: "requests",
-            message: "this caller makes more calls per second than it may",
+            message: "this caller exceeds its limit of calls per second",
             pause,
         })?;
         if kind == CallKind::Start {
             buckets.starts.take(now).map_err(|pause| Exceeded {
                 reason: "START_RATE_EXCEEDED",
                 quota: "starts",
-                message: "this caller starts more executions per second than it may",
+                message: "this caller exceeds its limit of started executions per second",
                 pause,
             })?;
         }
@@ -216,7 +216,7 @@ impl State {
             return Err(Exceeded {
                 reason: "TOO_MANY_STREAMS",
                 quota: "streams",
-                message: "this caller has more open watches, waits and worker sessions than it may",
+                message: "this caller exceeds its limit of open watches, waits and worker sessions",
                 pause: PAUSE,
             });
         }
@@ -252,7 +252,7 @@ impl QuotaPermit {
             return Err(Exceeded {
                 reason: "REQUEST_BYTES_EXCEEDED",
                 quota: "bytes",
-                message: "the requests of this caller that are under way are larger together than they may be",
+                message: "the requests of this caller in progress exceed their limit of bytes",
                 pause: PAUSE,
             });
         }
@@ -280,7 +280,7 @@ impl Exceeded {
     pub(crate) fn status(&self) -> Status {
         Refusal::new(Code::ResourceExhausted, self.reason, self.message)
             .with("quota", self.quota)
-            .hint("Try again after the pause. An operator can raise the limits in [quotas] of the gateway.")
+            .hint("Try again after the reported delay. An operator can raise the limits in [quotas] of the gateway.")
             .retry_after(self.pause)
             .into()
     }

@@ -50,7 +50,7 @@ pub type MetricsPage = Arc<dyn Fn() -> String + Send + Sync>;
 /// Makes pages for people over the gateway's own API; the token ends their streams at shutdown.
 pub type Pages = Box<dyn FnOnce(Routes, CancellationToken) -> Router + Send>;
 
-const NO_METRICS: &str = "No access rule allows you to read everything, which the metrics are about. \
+const NO_METRICS: &str = "Metrics cover every provider, and no access rule allows you to read everything. \
                           A rule with may = \"read\" and without `where` allows it.\n";
 
 /// Calls one connection may have under way beside its watches.
@@ -79,7 +79,7 @@ pub enum StartError {
          are served"
     )]
     NotLoopback(SocketAddr),
-    /// The address cannot be had.
+    /// The address cannot be used.
     #[error("cannot listen on {address}: {source}")]
     Bind {
         /// Which one.

@@ -54,22 +54,22 @@ pub struct Settings {
     pub drain: Duration,
     /// Seals page tokens and cursors. Replicas behind one address must share it for page tokens to
     /// work on each of them; without one a random key is made and tokens end with the process.
-    /// Cursors are of use only to the process that gave them.
+    /// Cursors are valid only in the process that issued them.
     pub token_key: Option<TokenKey>,
     /// How long a page token may be used.
     pub token_lifetime: Duration,
     /// TLS on the port. Without it HTTP is served without encryption.
     pub tls: Option<TlsSettings>,
-    /// How callers prove who they are.
+    /// How callers authenticate.
     pub authentication: AuthenticationSettings,
-    /// Which rules decide about callers that have proved who they are.
+    /// Which rules decide about authenticated callers.
     pub access: AccessSettings,
     /// The audit log. Without one nothing is recorded.
     pub audit: Option<AuditSettings>,
     /// Time in which a new connection must begin to speak HTTP, the TLS handshake included.
     pub handshake_timeout: Duration,
-    /// With authentication: connections whose client has not proved who it is. Beyond it the oldest one is
-    /// cut off.
+    /// With authentication: connections whose client is not authenticated. Beyond it the oldest one
+    /// is cut off.
     pub max_unproven_connections: usize,
     /// With authentication: time in which the client of a connection must prove who it is.
     pub unproven_timeout: Duration,
@@ -177,8 +177,8 @@ pub struct WatchSettings {
     pub max_topics: usize,
     /// The most executions of one provider that a watch on a collection follows.
     pub max_followed: usize,
-    /// How long a topic stays warm after its last reader has left, so that a reader who comes
-    /// back can resume.
+    /// How long a topic stays warm after its last reader has left, so that a reader who reconnects
+    /// can resume.
     pub linger: Duration,
 }
 

@@ -110,8 +110,9 @@ impl StreamPool {
             format!("{streams}: {what}"),
         )
         .hint(format!(
-            "Close {streams} that are not needed. A caller can have at most as \
-                 many open as are still free; `{setting}` limits all callers together."
+            "Close {streams} that are not needed. One caller can open at most half of the \
+                 {streams} that other callers leave free; `{setting}` limits all callers \
+                 together."
         ))
         .retry_after(PAUSE)
         .into()

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// No token is longer than this; a longer one is not even looked at.
+/// The longest token; a longer one is refused without decoding.
 const MAX_LENGTH: usize = 64 * 1024;
 const NONCE_LENGTH: usize = 24;
 

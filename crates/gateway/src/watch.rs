@@ -1,8 +1,7 @@
 //! Watches: one upstream follower per topic, any number of readers.
 //!
-//! A topic is one execution or all executions of one provider. Its follower keeps the present
-//! set up to date, by the provider's push where it has one and by adaptive polling where not, and
-//! publishes each difference once; readers share it. Compare Kubernetes: first the present set,
+//! A topic is one execution or all executions of one provider. Its follower keeps the current set up to date, by the provider's push where it has one and by adaptive polling where not, and
+//! publishes each difference once; readers share it. Compare Kubernetes: first the current set,
 //! then a bookmark, then changes, each with a cursor.
 
 mod follow;

@@ -76,7 +76,7 @@ pub enum JwtError {
     #[error("the token is not valid yet")]
     NotYetValid,
     /// It was not made for this sign-in.
-    #[error("the token was not made for this sign-in")]
+    #[error("the token was not issued for this sign-in")]
     Nonce,
     /// A claim is missing or has another type.
     #[error("the claim `{0}` of the token is missing or has the wrong type")]

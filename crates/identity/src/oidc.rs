@@ -26,7 +26,7 @@ pub enum DiscoveryError {
     #[error("the response is not the configuration of an OpenID provider: {0}")]
     Malformed(String),
     /// The document of another issuer.
-    #[error("the configuration is that of another issuer")]
+    #[error("the configuration belongs to another issuer")]
     OtherIssuer,
     /// An address that may be read or changed on the way.
     #[error("`{0}` must begin with https:// (http:// on this machine only)")]
@@ -143,7 +143,7 @@ pub fn is_protected(address: &str) -> bool {
     !host.is_empty() && (is_encrypted || is_local)
 }
 
-/// The key that proves that a code comes back to whoever asked for it (PKCE).
+/// The key that proves that the code is redeemed by the client that requested it (PKCE).
 #[derive(Debug, Clone)]
 pub struct CodeVerifier(Secret);
 
@@ -184,13 +184,13 @@ pub fn word(random: &[u8]) -> String {
 pub struct AuthorizationRequest<'r> {
     /// Who asks.
     pub client_id: &'r str,
-    /// Where the person comes back to.
+    /// The redirect address.
     pub redirect_uri: &'r str,
     /// What is asked for, separated by blanks.
     pub scopes: &'r str,
-    /// Comes back with the person.
+    /// Returned with the redirect.
     pub state: &'r str,
-    /// Comes back in the token.
+    /// Returned in the token.
     pub nonce: &'r str,
     /// The key of the code.
     pub verifier: &'r CodeVerifier,

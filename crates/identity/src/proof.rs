@@ -63,10 +63,10 @@ pub enum Proof<'r> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ProofError {
     /// There is none.
-    #[error("the request does not prove who sends it")]
+    #[error("the request has no credential")]
     Missing,
     /// There are several.
-    #[error("the request brings more than one proof of who sends it")]
+    #[error("the request has more than one credential")]
     Conflicting,
     /// The headers do not come from a proxy.
     #[error(
@@ -104,8 +104,8 @@ impl Methods {
 
     /// The one proof of a request that counts.
     ///
-    /// A proxy may pass on the token of a caller instead of headers. Its own certificate is never the
-    /// identity of a request, because it stands for whoever is behind it.
+    /// A proxy may pass on the token of a caller instead of headers. The certificate of a proxy is
+    /// never the identity of a request, because the proxy acts for other callers.
     ///
     /// # Errors
     /// None, several, or one that is not accepted.

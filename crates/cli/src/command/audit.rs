@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use stateway_audit::{ChainKey, Record, Report, parse};
-use stateway_gateway::AuditLog;
+use stateway_gateway::{AuditLog, LineEnd};
 use stateway_identity::Glob;
+use stateway_phrases::visible;
 
 use crate::arguments::{Globals, Output};
 use crate::config::{Overrides, load};
@@ -107,7 +108,7 @@ pub struct List {
     /// Only records of this verb, for example StartExecution
     #[arg(long, value_name = "PATTERN")]
     verb: Option<String>,
-    /// Only records about this object, or with this result
+    /// Only records whose object or result matches this pattern
     #[arg(long, value_name = "PATTERN")]
     object: Option<String>,
     /// Only records with this outcome, for example OK or PERMISSION_DENIED
@@ -256,7 +257,7 @@ impl Verify {
             Output::Json => print(&to_json(&shown(&report, problems))?)?,
             Output::Table => {
                 for problem in &problems {
-                    print(&problem.to_string())?;
+                    print(&visible(&problem.to_string()))?;
                 }
                 if report.unlisted > 0 {
                     print(&format!("{} further problems", report.unlisted))?;
@@ -342,10 +343,14 @@ impl List {
         let mut damage = Damage::default();
         let read = log.each(|line| {
             let place = (line.file, line.number);
+            match line.end {
+                LineEnd::Whole => {}
+                // A record that is being written.
+                LineEnd::Unfinished => return,
+                LineEnd::CutOff => return damage.note(place, "the line has no end".to_owned()),
+            }
             let line = match parse(&key, line.text) {
                 Ok(line) => line,
-                // Half of a line at the end is a record that is being written.
-                Err(_) if !line.is_whole => return,
                 Err(error) => return damage.note(place, error.to_string()),
             };
             damage.follow(place, line.seq);
@@ -360,6 +365,9 @@ impl List {
             }
         });
         read.map_err(|error| unreadable(&file, &error))?;
+        if !file.exists() {
+            damage.note_missing(&file);
+        }
         let found: Vec<_> = found.into_iter().take(self.limit).collect();
         match output {
             Output::Json => {
@@ -397,6 +405,15 @@ impl Damage {
             file: Some(file.to_owned()),
             line: Some(line),
             message,
+        });
+    }
+
+    fn note_missing(&mut self, file: &std::path::Path) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        self.found.push(Found {
+            file: None,
+            line: None,
+            message: format!("the newest file of the log, `{name}`, is missing"),
         });
     }
 
@@ -499,18 +516,21 @@ fn table(found: &[Listed]) -> String {
         } else {
             format!("{object}{}", record.note)
         };
-        table.row(vec![
-            seq.to_string(),
-            record.time.to_string(),
-            record.actor.clone(),
-            record.proof.clone(),
-            record.verb.clone(),
-            note,
-            outcome,
-            record.rule.clone(),
-            record.address.clone(),
-            record.request_id.clone(),
-        ]);
+        let cells = [
+            &seq.to_string(),
+            &record.time.to_string(),
+            &record.actor,
+            &record.proof,
+            &record.verb,
+            &note,
+            &outcome,
+            &record.rule,
+            &record.address,
+            &record.request_id,
+        ];
+        // Callers chose most of these texts.
+        let cells = cells.map(|cell| visible(cell).into_owned());
+        table.row(cells.into());
     }
     table.text()
 }

@@ -9,11 +9,14 @@ use stateway_identity::Secret;
 
 use super::whoami;
 use crate::arguments::{Globals, Output};
+use crate::confirm::confirm;
 use crate::context::{print, print_message, to_json};
 use crate::contexts::{self, Grant, SavedContext, Store};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::sign_in::{Methods, Signed, Web, Who, discover, in_browser, on_device};
+use crate::sign_in::{
+    Methods, Oidc, Signed, Web, Who, check_protected, discover, in_browser, on_device,
+};
 use crate::target::Target;
 
 /// The longest token that is read from standard input.
@@ -27,7 +30,7 @@ Examples:
   stateway login --server https://stateway.example.org --name prod --browser
   stateway login --server https://stateway.example.org --with-token < key.txt
 
-The gateway says where to sign in. Default: the device flow if the provider has it, which works on machines without a browser; else the browser flow. A gateway without sign-in takes an API key or a token.
+The gateway reports where to sign in, and it gets the token. The command prints both and asks for confirmation if you have not signed in there with this gateway before. Default: the device flow if the provider has it, which works on machines without a browser; else the browser flow. A gateway without sign-in takes an API key or a token.
 
 Credentials are kept in the folder STATEWAY_HOME (default: ~/.config/stateway), readable by you only.")]
 pub struct Login {
@@ -37,7 +40,7 @@ pub struct Login {
     /// Sign in with a code that you confirm in any browser
     #[arg(long, group = "way")]
     device: bool,
-    /// Sign in in a browser on this machine
+    /// Sign in with a browser on this machine
     #[arg(long, group = "way")]
     browser: bool,
     /// Read a token or an API key from standard input
@@ -46,6 +49,9 @@ pub struct Login {
     /// Print the address of --browser and do not open it
     #[arg(long, requires = "browser")]
     no_open: bool,
+    /// Do not ask for confirmation of a new provider; required without a terminal
+    #[arg(long)]
+    yes: bool,
 }
 
 /// What `-o json` prints.
@@ -68,7 +74,9 @@ impl Login {
             (None, None) => name_of(&target.server)?,
         };
         let credential = if methods.authentication {
-            Some(self.credential(&target, &methods).await?)
+            // Before anybody signs in: the token could not be sent.
+            check_protected(&target.server)?;
+            Some(self.credential(&store, &target, &methods).await?)
         } else {
             None
         };
@@ -76,10 +84,8 @@ impl Login {
             Some((token, _)) => Some(whoami::ask(&web, &target, Some(token.expose())).await?),
             None => None,
         };
-        match &credential {
-            Some((token, grant)) => store.keep(&name, token.expose(), grant.as_ref())?,
-            None => drop(store.forget(&name)?),
-        }
+        // The name may be that of another gateway until now: its credential goes first.
+        store.forget(&name)?;
         let saved = SavedContext {
             server: target.server.clone(),
             tls_ca: target
@@ -96,6 +102,10 @@ impl Login {
             contexts.current = Some(name.clone());
             Ok(())
         })?;
+        if let Some((token, grant)) = &credential {
+            let server = &target.server;
+            store.keep(&name, server, (token.expose(), grant.as_ref()))?;
+        }
         let shown = Shown {
             context: &name,
             server: &target.server,
@@ -105,7 +115,7 @@ impl Login {
             (Output::Json, _) => print(&to_json(&shown)?)?,
             (Output::Table, Some(who)) => print(&whoami::text(who))?,
             (Output::Table, None) => {
-                print_message("the gateway does not ask who calls; nothing to sign in to");
+                print_message("the gateway has no authentication, so a sign-in is not needed");
             }
         }
         print_message(&format!(
@@ -118,6 +128,7 @@ impl Login {
     /// A token, by the way that was chosen or the best one that is offered.
     async fn credential(
         &self,
+        store: &Store,
         target: &Target,
         methods: &Methods,
     ) -> Result<(Secret, Option<Grant>), Failure> {
@@ -132,6 +143,14 @@ impl Login {
             }
             return Ok((typed(methods)?, None));
         };
+        show(target, oidc);
+        if !self.yes && !is_known(store, target, oidc)? {
+            confirm(
+                "Do you want to sign in there, and to give the token to this gateway?",
+                "the gateway gets a token in your name",
+                "nobody was signed in",
+            )?;
+        }
         let web = Web::new(target, false)?;
         let discovery = discover(&web, &oidc.issuer).await?;
         let is_device =
@@ -141,8 +160,42 @@ impl Login {
         } else {
             in_browser(&web, &discovery, oidc, !self.no_open).await?
         };
+        let grant = Grant {
+            server: target.server.clone(),
+            ..grant
+        };
         Ok((token, Some(grant)))
     }
+}
+
+/// Prints where the sign-in leads. The gateway chose all of it.
+fn show(target: &Target, oidc: &Oidc) {
+    let token = match &oidc.resource {
+        Some(resource) => format!("{} for {resource}", oidc.token),
+        None => oidc.token.clone(),
+    };
+    for (what, value) in [
+        ("provider", &oidc.issuer),
+        ("client  ", &oidc.client_id),
+        ("scopes  ", &oidc.scopes.join(" ")),
+        ("token   ", &token),
+        ("gateway ", &target.server),
+    ] {
+        print_message(&format!("{what} {value}"));
+    }
+}
+
+/// Whether somebody has signed in to this gateway with this provider and client, and has not signed out.
+fn is_known(store: &Store, target: &Target, oidc: &Oidc) -> Result<bool, Failure> {
+    let contexts = store.read()?.contexts;
+    let mut of_gateway = contexts
+        .iter()
+        .filter(|(_, saved)| saved.server == target.server);
+    Ok(of_gateway.any(|(name, _)| {
+        // A file that cannot be read is not known.
+        let grant = store.grant(name, &target.server).ok().flatten();
+        grant.is_some_and(|grant| grant.issuer == oidc.issuer && grant.client_id == oidc.client_id)
+    }))
 }
 
 async fn methods(web: &Web, target: &Target) -> Result<Methods, Failure> {
@@ -192,7 +245,8 @@ fn name_of(server: &str) -> Result<String, Failure> {
         .filter(|sign| !matches!(sign, '[' | ']'))
         .collect();
     contexts::name(&name).map_err(|_| {
-        Failure::usage("the address does not make a name for the context").hint("Give --name NAME.")
+        Failure::usage("the address cannot be used as the name of the context")
+            .hint("Give --name NAME.")
     })
 }
 

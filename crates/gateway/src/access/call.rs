@@ -387,7 +387,8 @@ impl ApiCall {
         self.require(permission, &object, &what)
     }
 
-    /// Refuses a caller without a permission for a definition. A definition has no labels.
+    /// Refuses a caller without a permission for a definition. A definition has no labels, and its executions can
+    /// have any: a rule with a condition on labels does not allow this, also if the condition is negated.
     pub(crate) fn require_definition(
         &self,
         permission: Permission,
@@ -398,7 +399,7 @@ impl ApiCall {
         let object = Object {
             provider: Some(provider.as_str()),
             definition: Some(&name),
-            labels: KnownLabels::None,
+            labels: KnownLabels::Unknown,
             role: None,
         };
         self.require(
@@ -466,7 +467,6 @@ impl ApiCall {
         }
         v1::Execution {
             name: execution.name.to_string(),
-            definition: execution.definition,
             payloads_redacted: true,
             ..v1::Execution::default()
         }

@@ -17,7 +17,7 @@ const MOST_IDENTITIES: usize = 10_000;
 /// The largest file of rules.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Which rules decide about callers that have proved who they are.
+/// Which rules decide about authenticated callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessSettings {
     /// Where the rules are.

@@ -28,6 +28,8 @@ pub(super) struct LogFiles {
     /// The anchor, which is locked so that no other process writes the log.
     head: File,
     length: u64,
+    /// Half of a record may follow after `length`.
+    is_torn: bool,
     /// Where the reserved space ends.
     reserved: u64,
     chain: Chain,
@@ -69,7 +71,7 @@ impl Scanned {
 
 /// The error for a log of another key.
 fn other_key() -> io::Error {
-    let message = "neither a record nor the anchor fits the key: the log was written with another key, or \
+    let message = "neither a record nor the anchor matches the key: the log was written with another key, or \
                    without one. Use that key, or move the log and the files beside it away";
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
@@ -96,16 +98,33 @@ pub(super) fn check(path: &Path, key: Option<&ChainKey>) -> io::Result<()> {
             access(file, needed).map_err(|error| of(file, error))?;
         }
     }
-    let (Some(key), true) = (key, path.exists()) else {
+    let Some(key) = key else {
         return Ok(());
     };
     let anchored = std::fs::read_to_string(&anchor).unwrap_or_default();
-    let has_anchor = !anchored.trim().is_empty();
-    if has_anchor && Head::parse(key, &anchored).is_err() && scan(key, path, None)?.has_no_record()
-    {
+    if anchored.trim().is_empty() || Head::parse(key, &anchored).is_ok() {
+        return Ok(());
+    }
+    let newest = if path.exists() {
+        scan(key, path, None)?
+    } else {
+        Scanned::default()
+    };
+    if is_of_another_key(key, path, &newest)? {
         return Err(other_key());
     }
     Ok(())
+}
+
+/// Whether the newest file that is not empty has no record of this key. After a rotation that is a rotated one.
+fn is_of_another_key(key: &ChainKey, path: &Path, newest: &Scanned) -> io::Result<bool> {
+    if newest.length > 0 {
+        return Ok(newest.has_no_record());
+    }
+    match rotated(path)?.last() {
+        None => Ok(false),
+        Some(number) => Ok(scan(key, &file::rotated(path, *number), None)?.has_no_record()),
+    }
 }
 
 impl LogFiles {
@@ -147,21 +166,25 @@ impl LogFiles {
         let mut firsts = BTreeMap::new();
         for number in numbers {
             let seq = first_of(&key, &file::rotated(&path, number))?;
-            firsts.insert(number, seq.unwrap_or_default());
+            // A file that does not begin with a record must not hide that records before it are missing.
+            let known = expected.as_ref().map_or(0, |head| head.first);
+            firsts.insert(number, seq.unwrap_or(known));
         }
         let active = private().create(true).append(true).open(&path)?;
         let scanned = scan(&key, &path, expected.as_ref())?;
         let has_anchor = !anchored.trim().is_empty();
-        if has_anchor && expected.is_none() && scanned.has_no_record() {
+        if has_anchor && expected.is_none() && is_of_another_key(&key, &path, &scanned)? {
             return Err(other_key());
         }
         let mut files = Self {
             max_bytes: settings.max_bytes.max(2 * MAX_LINE as u64),
-            keep: settings.keep,
+            // The chain continues after the newest file that has records, which may be a rotated one.
+            keep: settings.keep.max(1),
             written: number_of(&active.metadata()?),
             disk: Box::new(active),
             head,
             length: scanned.good,
+            is_torn: false,
             reserved: scanned.good,
             chain: Chain::default(),
             rotated: firsts,
@@ -189,6 +212,8 @@ impl LogFiles {
         notes: &mut Notes,
     ) -> io::Result<()> {
         let mut differs = scanned.differs;
+        let oldest = self.rotated.first_key_value().map(|(_, seq)| *seq);
+        let first = oldest.or(scanned.first);
         let last = match &scanned.last {
             Some(last) => Some(last.clone()),
             None => match self.rotated.last_key_value() {
@@ -207,8 +232,9 @@ impl LogFiles {
             let kept = kept.file_name().unwrap_or_default().to_string_lossy();
             notes.missing(1, &format!("the file was damaged and is kept as `{kept}`"));
             (self.length, self.reserved) = (scanned.length, scanned.length);
-            self.first = scanned.first.unwrap_or_default();
-            self.rotate()?;
+            let known = anchor.map_or(0, |head| head.first);
+            self.first = scanned.first.unwrap_or(known);
+            self.begin_file()?;
         } else if scanned.length > scanned.good {
             let torn = scanned.length - scanned.good;
             notes.note(&format!(
@@ -234,12 +260,25 @@ impl LogFiles {
         if differs {
             notes.missing(1, "the log differed from its anchor at the start");
         }
+        // Rotation writes the anchor before it removes a file. So a log that begins after its anchor has lost
+        // records in another way.
+        if let (Some(head), Some(first)) = (anchor, first)
+            && first > head.first
+        {
+            let (missing, last) = (first - head.first, first - 1);
+            let kept = head.first;
+            notes.missing(
+                missing,
+                &format!("records {kept} to {last} were missing at the start of the log"),
+            );
+        }
         Ok(())
     }
 
     /// Writes and syncs records, all or none.
     pub(super) fn append(&mut self, records: &[Record]) -> io::Result<()> {
         self.check_place()?;
+        self.cut_off()?;
         let mut chain = self.chain.clone();
         let mut bytes = Vec::new();
         for record in records {
@@ -254,8 +293,7 @@ impl LogFiles {
             tracing::warn!("the audit log cannot be rotated and becomes larger: {error}");
         }
         if let Err(error) = self.disk.append(&bytes) {
-            // The next record must not follow half of one. What stays is cut off at the next start.
-            let _ = self.disk.truncate(self.length);
+            self.is_torn = self.disk.truncate(self.length).is_err();
             self.reserved = self.length;
             return Err(error);
         }
@@ -279,9 +317,22 @@ impl LogFiles {
     /// Reserves space for at least this many bytes of further records.
     pub(super) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         self.check_place()?;
+        self.cut_off()?;
         let bytes = bytes.max(RESERVE);
         self.disk.reserve(self.length, bytes)?;
         self.reserved = self.length + bytes;
+        Ok(())
+    }
+
+    /// Removes half of a record that could not be removed when its write failed: no record may follow it.
+    fn cut_off(&mut self) -> io::Result<()> {
+        if self.is_torn {
+            self.disk.truncate(self.length).map_err(|error| {
+                let message = format!("half of a record cannot be cut off: {error}");
+                io::Error::new(error.kind(), message)
+            })?;
+            self.is_torn = false;
+        }
         Ok(())
     }
 
@@ -295,8 +346,16 @@ impl LogFiles {
         Err(io::Error::other(message))
     }
 
-    /// Begins a new file. The space for records that are promised already is reserved in it first.
+    /// Begins a new file, and removes the oldest ones beyond those that are kept.
     fn rotate(&mut self) -> io::Result<()> {
+        self.begin_file()?;
+        self.remove_oldest();
+        Ok(())
+    }
+
+    /// The space for records that are promised already is reserved in the new file first. The anchor stays as
+    /// it is: at the start of a process, the record about what is missing must be written before it changes.
+    fn begin_file(&mut self) -> io::Result<()> {
         let next = file::next(&self.path);
         match std::fs::remove_file(&next) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -319,17 +378,30 @@ impl LogFiles {
         (self.length, self.reserved) = (0, bytes);
         self.first = self.chain.seq + 1;
         sync_folder(&self.path);
+        Ok(())
+    }
+
+    fn remove_oldest(&mut self) {
         let excess = self.rotated.len().saturating_sub(self.keep);
-        let oldest: Vec<_> = self.rotated.keys().copied().take(excess).collect();
-        self.rotated.retain(|number, _| !oldest.contains(number));
-        // First: the anchor must not ask for what is removed. A file that stays is no problem.
-        self.write_head();
-        for number in oldest {
+        if excess == 0 {
+            return;
+        }
+        let first = self.rotated.values().nth(excess).copied();
+        // First, and on the disk: the anchor must not ask for what is removed.
+        let anchored = self.write_anchor(first.unwrap_or(self.first));
+        if let Err(error) = anchored.and_then(|()| self.head.sync_data()) {
+            tracing::warn!("rotated audit files stay because of the anchor: {error}");
+            return;
+        }
+        for _ in 0..excess {
+            let Some((number, _)) = self.rotated.pop_first() else {
+                return;
+            };
+            // A file that stays is no problem.
             if let Err(error) = std::fs::remove_file(file::rotated(&self.path, number)) {
                 tracing::warn!(number, "a rotated audit file cannot be removed: {error}");
             }
         }
-        Ok(())
     }
 
     fn write_head(&self) {
@@ -337,10 +409,14 @@ impl LogFiles {
             .rotated
             .first_key_value()
             .map_or(self.first, |(_, seq)| *seq);
-        let line = Head::of(&self.chain, first).to_line(&self.key);
-        if let Err(error) = self.head.write_all_at(line.as_bytes(), 0) {
+        if let Err(error) = self.write_anchor(first) {
             tracing::warn!("the anchor of the audit log cannot be written: {error}");
         }
+    }
+
+    fn write_anchor(&self, first: u64) -> io::Result<()> {
+        let line = Head::of(&self.chain, first).to_line(&self.key);
+        self.head.write_all_at(line.as_bytes(), 0)
     }
 
     #[cfg(test)]
@@ -407,9 +483,13 @@ fn sync_folder(path: &Path) {
 
 /// The number of the first record of a file.
 pub(super) fn first_of(key: &ChainKey, path: &Path) -> io::Result<Option<u64>> {
-    let mut lines = BufReader::new(File::open(path)?);
+    first_record(key, &mut BufReader::new(File::open(path)?))
+}
+
+/// The number of the record in the first line.
+pub(super) fn first_record(key: &ChainKey, lines: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut line = Vec::new();
-    read_line(&mut lines, &mut line)?;
+    read_line(lines, &mut line)?;
     let line = line
         .strip_suffix(b"\n")
         .and_then(|line| parse(key, line).ok());

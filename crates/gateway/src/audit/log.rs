@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use stateway_audit::{ChainKey, Head, Report, Verifier, file};
 
@@ -11,6 +12,9 @@ use super::files::{read_line, rotated};
 
 /// How often a log is read again that a gateway rotates at the same time.
 const TRIES: usize = 3;
+
+/// A rotation renames two files, and between both the newest file has no name.
+const RENAMING: Duration = Duration::from_millis(20);
 
 /// The files of a log. A gateway may write them at the same time.
 #[derive(Debug, Clone)]
@@ -66,33 +70,51 @@ impl AuditLog {
         if let Some(why) = missing {
             verifier.no_anchor(&why);
         }
-        self.each(|line| {
-            if line.is_whole {
-                verifier.line(line.file, line.number, line.text);
-            } else {
-                verifier.torn();
-            }
+        self.each(|line| match line.end {
+            LineEnd::Whole => drop(verifier.line(line.file, line.number, line.text)),
+            LineEnd::Unfinished => verifier.torn(),
+            LineEnd::CutOff => verifier.cut_off(line.file, line.number),
         })?;
         Ok(verifier.finish())
     }
 
-    /// Reads every line.
+    /// Reads every line. A file that is missing shows itself by a gap in the numbers, or by the anchor.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// A file cannot be read, or there is no log.
     pub fn each(&self, mut read: impl FnMut(AuditLine<'_>)) -> io::Result<()> {
         // The file that is written is opened first, so that a rotation in between hides nothing.
-        let active = File::open(&self.path)?;
-        let inode = active.metadata()?.ino();
+        let mut newest = self.newest()?;
         for number in rotated(&self.path)? {
             let path = file::rotated(&self.path, number);
-            let file = File::open(&path)?;
-            // It was rotated since it was opened: it comes last.
-            if file.metadata()?.ino() != inode {
-                each_line(&path, file, &mut read)?;
-            }
+            // The gateway removes the oldest file.
+            let Some(file) = opened(&path)? else {
+                continue;
+            };
+            let inode = file.metadata()?.ino();
+            let has_inode = |newest: &File| newest.metadata().is_ok_and(|it| it.ino() == inode);
+            // It was rotated since it was opened.
+            newest = newest.filter(|newest| !has_inode(newest));
+            each_line(&path, file, LineEnd::CutOff, &mut read)?;
         }
-        each_line(&self.path, active, &mut read)
+        match newest {
+            Some(file) => each_line(&self.path, file, LineEnd::Unfinished, &mut read),
+            None => Ok(()),
+        }
+    }
+
+    /// The file that is written. None if it is missing and other files of the log exist.
+    fn newest(&self) -> io::Result<Option<File>> {
+        for _ in 0..TRIES {
+            if let Some(file) = opened(&self.path)? {
+                return Ok(Some(file));
+            }
+            std::thread::sleep(RENAMING);
+        }
+        if file::head(&self.path).exists() || !rotated(&self.path)?.is_empty() {
+            return Ok(None);
+        }
+        File::open(&self.path).map(Some)
     }
 }
 
@@ -105,11 +127,37 @@ pub struct AuditLine<'l> {
     pub number: usize,
     /// The line without its end.
     pub text: &'l [u8],
-    /// False for half of a line at the end of a file.
-    pub is_whole: bool,
+    /// How it ends.
+    pub end: LineEnd,
 }
 
-fn each_line(path: &Path, file: File, read: &mut impl FnMut(AuditLine<'_>)) -> io::Result<()> {
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineEnd {
+    /// With a line break.
+    Whole,
+    /// Half of a line at the end of the newest file: a record that is being written, or that a process did not
+    /// finish.
+    Unfinished,
+    /// Half of a line at the end of a rotated file, which no gateway leaves there.
+    CutOff,
+}
+
+/// A file; none if it is missing.
+pub(super) fn opened(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn each_line(
+    path: &Path,
+    file: File,
+    half: LineEnd,
+    read: &mut impl FnMut(AuditLine<'_>),
+) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut lines = BufReader::with_capacity(1 << 16, file);
     let mut line = Vec::new();
@@ -122,7 +170,11 @@ fn each_line(path: &Path, file: File, read: &mut impl FnMut(AuditLine<'_>)) -> i
             file: &name,
             number,
             text: whole.unwrap_or(&line),
-            is_whole: whole.is_some(),
+            end: if whole.is_some() {
+                LineEnd::Whole
+            } else {
+                half
+            },
         });
     }
     Ok(())

@@ -18,6 +18,8 @@ pub(crate) struct Note(Mutex<Known>);
 pub(super) struct Known {
     pub(super) actor: Option<Arc<str>>,
     pub(super) roles: Option<Arc<[Arc<str>]>>,
+    /// The request was read, so that its method may have begun.
+    pub(super) is_asked: bool,
     pub(super) request_id: String,
     pub(super) object: String,
     pub(super) result: String,
@@ -36,6 +38,7 @@ impl Note {
     /// The correlation id of the call, and what it is about.
     pub(crate) fn asked(&self, request_id: &str, object: &str) {
         let mut known = self.lock();
+        known.is_asked = true;
         request_id.clone_into(&mut known.request_id);
         object.clone_into(&mut known.object);
     }

@@ -1,5 +1,5 @@
-//! Bounds the records of refusals, so that whoever is refused cannot fill the disk or make rotation remove
-//! the records of others. Refusals beyond the limit are counted, and the count is recorded.
+//! Limits the records of refusals, so that refused callers can neither fill the disk nor make
+//! rotation remove other records. Refusals beyond the limit are counted, and the count is recorded.
 
 use std::sync::{Mutex, PoisonError};
 

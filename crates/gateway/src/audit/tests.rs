@@ -262,6 +262,8 @@ async fn one_process_writes_a_log() {
 struct TestDisk {
     file: std::fs::File,
     full: Arc<AtomicBool>,
+    /// Nothing can be cut off.
+    stuck: Arc<AtomicBool>,
     writes: Arc<AtomicUsize>,
     go: Option<Receiver<()>>,
 }
@@ -291,6 +293,9 @@ impl Disk for TestDisk {
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
+        if self.stuck.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::Other.into());
+        }
         self.file.truncate(length)
     }
 
@@ -315,6 +320,7 @@ fn on_test_disk(settings: &AuditSettings, go: Option<Receiver<()>>) -> OnTestDis
             .open(&settings.file)
             .unwrap(),
         full: Arc::clone(&full),
+        stuck: Arc::default(),
         writes: Arc::clone(&writes),
         go,
     }));
@@ -607,4 +613,428 @@ async fn a_receiver_gets_every_record_signed_and_in_order_over_rotations_and_res
         assert!(signature.starts_with("v1,") && signature.len() > 40);
     }
     assert_eq!(numbers, (1..=242).collect::<Vec<_>>());
+}
+
+/// The kinds of problems that a verification finds.
+fn kinds(report: Report) -> Vec<ProblemKind> {
+    report.problems.into_iter().map(|it| it.kind).collect()
+}
+
+#[tokio::test]
+async fn a_removed_start_is_found_after_a_restart() {
+    let place = Place::new();
+    written(&place.settings(), 4).await;
+    let text = std::fs::read_to_string(place.path()).unwrap();
+    let last = text.lines().last().unwrap();
+    std::fs::write(place.path(), format!("{last}\n")).unwrap();
+    written(&place.settings(), 1).await;
+    let note = "records 1 to 4 were missing at the start of the log";
+    let found = kinds(place.report());
+    assert_eq!(found, [ProblemKind::FoundMissing(note.into())]);
+    // The record about it can only be removed in the same way, which is found in the same way.
+    let text = std::fs::read_to_string(place.path()).unwrap();
+    let last = text.lines().last().unwrap();
+    std::fs::write(place.path(), format!("{last}\n")).unwrap();
+    written(&place.settings(), 1).await;
+    let note = "records 5 to 6 were missing at the start of the log";
+    let found = kinds(place.report());
+    assert_eq!(found, [ProblemKind::FoundMissing(note.into())]);
+}
+
+#[tokio::test]
+async fn rotated_files_that_were_removed_are_found_after_a_restart() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 3);
+    written(&settings, 400).await;
+    // Files that rotation removes are no damage, also over a restart.
+    written(&settings, 400).await;
+    assert!(place.report().is_intact());
+    for number in super::files::rotated(&place.path()).unwrap() {
+        std::fs::remove_file(file::rotated(&place.path(), number)).unwrap();
+    }
+    written(&settings, 1).await;
+    let found = kinds(place.report());
+    let [ProblemKind::FoundMissing(note)] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(
+        note.ends_with("were missing at the start of the log"),
+        "{note}"
+    );
+}
+
+#[tokio::test]
+async fn an_empty_file_in_place_of_the_oldest_one_hides_nothing() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 3);
+    written(&settings, 400).await;
+    let oldest = super::files::rotated(&place.path()).unwrap()[0];
+    let oldest = file::rotated(&place.path(), oldest);
+    std::fs::write(&oldest, "").unwrap();
+    written(&settings, 1).await;
+    assert!(!place.report().is_intact());
+    std::fs::remove_file(oldest).unwrap();
+    written(&settings, 1).await;
+    assert!(!place.report().is_intact());
+}
+
+/// Serves a call that is refused with this code, and with a decision of the access rules.
+async fn refuse(auditor: &Arc<Auditor>, method: &str, code: Code, is_decided: bool) {
+    let served = auditor.clone().around(call(method), async move |request| {
+        let note = Note::of(request.extensions()).unwrap();
+        note.asked("1", &"x".repeat(1024));
+        if is_decided {
+            note.decided(&Decision {
+                allowed: false,
+                rule: None,
+                permission: Permission::Start,
+            });
+        }
+        Status::from(Refusal::new(code, "REASON", "no")).into_http()
+    });
+    served.await;
+}
+
+#[tokio::test]
+async fn refused_mutations_beyond_the_limit_are_counted() {
+    for (method, code, is_decided) in [
+        ("StartExecution", Code::PermissionDenied, true),
+        ("CancelExecution", Code::NotFound, true),
+        ("CancelExecution", Code::Unauthenticated, false),
+        ("Anything", Code::Unimplemented, false),
+    ] {
+        let place = Place::new();
+        let mut settings = place.settings();
+        settings.max_refusals = 3;
+        let auditor = Auditor::open(&settings).unwrap();
+        let began = std::time::Instant::now();
+        for _ in 0..1000 {
+            refuse(&auditor, method, code, is_decided).await;
+        }
+        let seconds = began.elapsed().as_secs() + 2;
+        auditor.close().await;
+        let records = place.records();
+        let own = records
+            .iter()
+            .filter(|it| !it.verb.starts_with("audit."))
+            .count() as u64;
+        assert!((1..=3 * seconds).contains(&own), "{method}: {own} records");
+        let counted: u64 = records.iter().map(|it| it.count).sum();
+        assert_eq!(own + counted, 1000, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn mutations_that_fail_for_another_reason_have_a_record_each() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    settings.max_refusals = 1;
+    let auditor = Auditor::open(&settings).unwrap();
+    for code in [Code::NotFound, Code::InvalidArgument, Code::AlreadyExists] {
+        for _ in 0..5 {
+            refuse(&auditor, "StartExecution", code, false).await;
+        }
+    }
+    // Whatever the rules said before, these may have changed something.
+    for code in [Code::Unavailable, Code::DeadlineExceeded, Code::Internal] {
+        refuse(&auditor, "StartExecution", code, true).await;
+    }
+    auditor.close().await;
+    let records = place.records();
+    assert_eq!(records.len(), 19);
+    assert!(records.iter().all(|it| it.count == 0));
+}
+
+#[tokio::test]
+async fn calls_that_are_given_up_before_they_ask_for_anything_are_limited() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    settings.max_refusals = 3;
+    let auditor = Auditor::open(&settings).unwrap();
+    // Reserves space, so that no later call waits for it.
+    let done = AtomicUsize::new(0);
+    serve(&auditor, "StartExecution", &done).await.unwrap();
+    let began = std::time::Instant::now();
+    for _ in 0..100 {
+        let serving = auditor.clone().around(call("StartExecution"), async |_| {
+            std::future::pending::<Response<Body>>().await
+        });
+        let given_up = tokio::time::timeout(Duration::from_millis(1), serving);
+        assert!(given_up.await.is_err());
+    }
+    let seconds = began.elapsed().as_secs() + 2;
+    auditor.close().await;
+    let records = place.records();
+    let own = records
+        .iter()
+        .filter(|it| it.outcome == "CANCELLED")
+        .count() as u64;
+    assert!((1..=3 * seconds).contains(&own), "{own} records");
+    let counted: u64 = records.iter().map(|it| it.count).sum();
+    assert_eq!(own + counted, 100);
+}
+
+#[tokio::test]
+async fn a_missing_newest_file_is_damage_and_not_an_unknown_log() {
+    let place = Place::new();
+    written(&place.settings(), 3).await;
+    std::fs::remove_file(place.path()).unwrap();
+    let end = ProblemKind::EndMissing { last: 0, anchor: 4 };
+    assert!(kinds(place.report()).contains(&end));
+    // Without any file of the log it is a wrong path.
+    std::fs::remove_file(file::head(&place.path())).unwrap();
+    let log = AuditLog::new(place.path(), ChainKey::default());
+    let error = log.verify(Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn bytes_after_the_last_record_of_a_rotated_file_are_damage() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 3);
+    written(&settings, 100).await;
+    let oldest = super::files::rotated(&place.path()).unwrap()[0];
+    append(&file::rotated(&place.path(), oldest), b"{\"seq\":");
+    let found = kinds(place.report());
+    assert!(
+        matches!(found[..], [ProblemKind::Malformed(_)]),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_log_is_read_while_it_is_rotated() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 2);
+    let mut files = LogFiles::open(&settings, ChainKey::default()).unwrap();
+    let (stop, path) = (Arc::new(AtomicBool::new(false)), place.path());
+    let stopped = stop.clone();
+    let reading = std::thread::spawn(move || {
+        let log = AuditLog::new(path, ChainKey::default());
+        let mut reads = 0;
+        while !stopped.load(Ordering::SeqCst) {
+            log.each(|_| ()).unwrap();
+            reads += 1;
+        }
+        reads
+    });
+    let long = record(&"x".repeat(900));
+    for _ in 0..300 {
+        files.append(&vec![long.clone(); 20]).unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    assert!(reading.join().unwrap() > 1);
+}
+
+/// The numbers of the records that a receiver gets, in their order, until it has got the last one.
+async fn received(settings: &AuditSettings) -> Vec<u64> {
+    use wiremock::{Mock, MockServer, ResponseTemplate, matchers::method};
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .respond_with(ResponseTemplate::new(204))
+        .mount(&server)
+        .await;
+    let secret = settings.file.with_file_name("secret");
+    std::fs::write(&secret, "sentinel-webhook-secret\n").unwrap();
+    let mut settings = settings.clone();
+    settings.webhook = Some(AuditWebhook {
+        url: server.uri(),
+        secret_file: secret,
+        timeout: Duration::from_secs(5),
+    });
+    let auditor = Auditor::open(&settings).unwrap();
+    let stop = CancellationToken::new();
+    let delivering = tokio::spawn(auditor.clone().deliver(stop.clone()));
+    auditor.write(record("last"), None).await.unwrap();
+    let numbers = async || {
+        let mut numbers = Vec::new();
+        for request in server.received_requests().await.unwrap() {
+            let events: Vec<serde_json::Value> = serde_json::from_slice(&request.body).unwrap();
+            let numbers_of = events.iter().map(|event| event["data"]["seq"].as_u64());
+            numbers.extend(numbers_of.map(Option::unwrap));
+        }
+        numbers
+    };
+    let log = AuditLog::new(&settings.file, ChainKey::default());
+    let (_, last) = log.verify(Vec::new()).unwrap().range.unwrap();
+    let waiting = async {
+        while numbers().await.last() != Some(&last) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let all_came = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    stop.cancel();
+    delivering.await.unwrap();
+    auditor.close().await;
+    let numbers = numbers().await;
+    assert!(all_came.is_ok(), "{numbers:?} of {last}");
+    numbers
+}
+
+#[tokio::test]
+async fn a_receiver_gets_what_is_left_after_a_record_that_cannot_be_read() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 100);
+    written(&settings, 200).await;
+    let numbers = super::files::rotated(&place.path()).unwrap();
+    assert!(numbers.len() >= 2, "{numbers:?}");
+    let mut records = Vec::new();
+    let text = std::fs::read_to_string(file::rotated(&place.path(), numbers[0])).unwrap();
+    for line in text.lines() {
+        records.push(parse(&ChainKey::default(), line.as_bytes()).unwrap().seq);
+    }
+    // The receiver has all records of the oldest file but the last one, which is damaged.
+    let damaged = *records.last().unwrap();
+    let kept: String = text.split_inclusive('\n').take(records.len() - 1).collect();
+    std::fs::write(
+        file::rotated(&place.path(), numbers[0]),
+        format!("{kept}damaged\n"),
+    )
+    .unwrap();
+    std::fs::write(file::sent(&place.path()), format!("{}\n", damaged - 1)).unwrap();
+    let got = received(&settings).await;
+    assert_eq!(got, (damaged + 1..=203).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_receiver_gets_what_is_left_after_a_file_that_is_gone() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 100);
+    written(&settings, 300).await;
+    let numbers = super::files::rotated(&place.path()).unwrap();
+    let first_of = |number| {
+        let path = file::rotated(&place.path(), number);
+        let first = super::files::first_of(&ChainKey::default(), &path);
+        first.unwrap().unwrap()
+    };
+    let (gone, next) = (first_of(numbers[1]), first_of(numbers[2]));
+    std::fs::remove_file(file::rotated(&place.path(), numbers[1])).unwrap();
+    std::fs::write(file::sent(&place.path()), format!("{}\n", gone - 1)).unwrap();
+    let got = received(&settings).await;
+    assert_eq!(got, (next..=303).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_position_of_the_receiver_that_is_ahead_of_the_log_is_not_believed() {
+    for position in ["18446744073709551615", "7", "6", "not a number"] {
+        let place = Place::new();
+        written(&place.settings(), 4).await;
+        std::fs::write(file::sent(&place.path()), format!("{position}\n")).unwrap();
+        // The next start writes record 6, so that no receiver has it.
+        let got = received(&place.settings()).await;
+        assert_eq!(got, (1..=7).collect::<Vec<_>>(), "{position}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_does_not_choose_the_verb_of_a_record() {
+    let place = Place::new();
+    let auditor = Auditor::open(&place.settings()).unwrap();
+    for method in [
+        "audit.opened",
+        "audit.suppressed",
+        "Anything",
+        "GetExecution/x",
+    ] {
+        refuse_front(&auditor, method).await;
+        let served = auditor.clone().around(call(method), async |_| {
+            Status::from(Refusal::new(Code::Unimplemented, "REASON", "no")).into_http()
+        });
+        served.await;
+    }
+    auditor.close().await;
+    let records = place.records();
+    let verbs: Vec<_> = records
+        .iter()
+        .map(|it| (it.verb.as_str(), it.object.as_str()))
+        .collect();
+    let unknown = |path| [("unknown", path), ("unknown", path)];
+    let mut expected = vec![("audit.opened", "")];
+    expected.extend(unknown("/stateway.v1.Executions/audit.opened"));
+    expected.extend(unknown("/stateway.v1.Executions/audit.suppressed"));
+    expected.extend(unknown("/stateway.v1.Executions/Anything"));
+    expected.extend(unknown("/stateway.v1.Executions/GetExecution/x"));
+    assert_eq!(verbs, expected);
+}
+
+/// Records a request that is refused before it reaches a method.
+async fn refuse_front(auditor: &Auditor, method: &str) {
+    let refused = auditor.refused(&call(method), Code::Unauthenticated, "REASON");
+    refused.await;
+}
+
+#[test]
+fn a_record_never_follows_half_of_one_that_could_not_be_cut_off() {
+    let place = Place::new();
+    let mut files = LogFiles::open(&place.settings(), ChainKey::default()).unwrap();
+    let (full, stuck) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    files.set_disk(Box::new(TestDisk {
+        file: std::fs::OpenOptions::new()
+            .append(true)
+            .open(place.path())
+            .unwrap(),
+        full: full.clone(),
+        stuck: stuck.clone(),
+        writes: Arc::default(),
+        go: None,
+    }));
+    full.store(true, Ordering::SeqCst);
+    stuck.store(true, Ordering::SeqCst);
+    files.append(&[record("a")]).unwrap_err();
+    full.store(false, Ordering::SeqCst);
+    // There is space again, and half of the record is still there.
+    files.append(&[record("b")]).unwrap_err();
+    files.reserve(1).unwrap_err();
+    stuck.store(false, Ordering::SeqCst);
+    files.append(&[record("c")]).unwrap();
+    drop(files);
+    let report = place.report();
+    assert!(report.is_intact() && !report.is_torn_now, "{report:?}");
+    assert_eq!(place.records().len(), 2);
+}
+
+#[tokio::test]
+async fn at_least_one_rotated_file_is_kept() {
+    let place = Place::new();
+    let mut settings = place.settings();
+    (settings.max_bytes, settings.keep) = (1, 0);
+    written(&settings, 100).await;
+    // The process ended after it had begun a new file and before it wrote the first record there.
+    let numbers = super::files::rotated(&place.path()).unwrap();
+    assert_eq!(numbers.len(), 1, "{numbers:?}");
+    let active = std::fs::read(place.path()).unwrap();
+    let last = numbers.last().unwrap();
+    let mut whole = std::fs::read(file::rotated(&place.path(), *last)).unwrap();
+    whole.extend(active);
+    std::fs::write(file::rotated(&place.path(), *last), whole).unwrap();
+    std::fs::write(place.path(), "").unwrap();
+    written(&settings, 1).await;
+    let report = place.report();
+    assert!(report.is_intact(), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_log_of_another_key_is_left_as_it_is_after_a_rotation_too() {
+    let place = Place::new();
+    written(&place.settings(), 4).await;
+    std::fs::rename(place.path(), file::rotated(&place.path(), 1)).unwrap();
+    std::fs::write(place.path(), "").unwrap();
+    let key = place.path().with_file_name("other.key");
+    std::fs::write(&key, "a key of at least sixteen bytes").unwrap();
+    let mut settings = place.settings();
+    settings.key_file = Some(key);
+    let refused = Auditor::open(&settings).err().unwrap().to_string();
+    assert!(refused.contains("another key"), "{refused}");
+    let checked: Vec<_> = Auditor::check(&settings);
+    let checked: Vec<_> = checked.iter().map(ToString::to_string).collect();
+    assert_eq!(checked, [refused]);
+    assert_eq!(std::fs::read_to_string(place.path()).unwrap(), "");
+    written(&place.settings(), 1).await;
+    assert!(place.report().is_intact());
 }

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +21,8 @@ use stateway_identity::Secret;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::files::{first_of, read_line, rotated};
+use super::files::{first_record, read_line, rotated};
+use super::log::opened;
 use super::settings::AuditWebhook;
 use super::{AuditError, secret};
 
@@ -99,6 +101,19 @@ impl Webhook {
         })
     }
 
+    /// Starts from the oldest record if the position beside the log does not fit a log that ends with `last`,
+    /// which the gateway has just written: the receiver cannot have that record.
+    pub(super) fn check_position(&mut self, last: u64) {
+        if self.log.sent >= last {
+            tracing::error!(
+                position = self.log.sent,
+                last,
+                "the position of the receiver of audit records is ahead of the log: all records are sent again"
+            );
+            self.log.sent = 0;
+        }
+    }
+
     /// Delivers until the gateway stops.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         tokio::select! {
@@ -108,6 +123,7 @@ impl Webhook {
     }
 
     async fn work(&mut self) {
+        let mut pause = FIRST_PAUSE;
         loop {
             let last = *self.committed.borrow_and_update();
             if self.log.sent >= last {
@@ -123,9 +139,11 @@ impl Webhook {
                         self.deliver(&lines).await;
                         self.log.delivered(end);
                         self.measure(last);
+                        pause = FIRST_PAUSE;
                     } else {
-                        // The last record is in the file, but not yet for this reader.
-                        tokio::time::sleep(FIRST_PAUSE).await;
+                        // The last record cannot be read, or not yet.
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
                     }
                 }
                 Err(error) => {
@@ -140,8 +158,10 @@ impl Webhook {
     async fn deliver(&self, lines: &[Line]) {
         let events: Vec<_> = lines.iter().map(|line| cloud_event(SOURCE, line)).collect();
         let body = serde_json::Value::from(events).to_string();
-        let (first, last) = (lines[0].seq, lines[lines.len() - 1].seq);
-        let id = format!("audit-{first}-{last}");
+        let end = &lines[lines.len() - 1];
+        let (first, last) = (lines[0].seq, end.seq);
+        // Several gateways send the same numbers to one receiver.
+        let id = format!("audit-{first}-{last}-{}", &end.chain().hash()[..16]);
         let mut pause = FIRST_PAUSE;
         let mut is_failing = false;
         loop {
@@ -215,20 +235,37 @@ impl Log {
     fn next(&mut self) -> std::io::Result<Vec<Line>> {
         let mut found = self.read()?;
         if found.is_empty() {
-            // The file may have been rotated.
-            self.open = Some(self.find()?);
-            found = self.read()?;
-        }
-        if let Some(first) = found.first().filter(|first| first.seq > self.sent + 1) {
-            let lost = first.seq - self.sent - 1;
-            if self.sent > 0 {
-                tracing::error!(
-                    lost,
-                    "audit records were rotated away before they were delivered"
-                );
+            // The file may have been rotated, and the records that follow may be in any later file.
+            for file in self.files()? {
+                self.open = Some(file);
+                found = self.read()?;
+                if !found.is_empty() {
+                    break;
+                }
             }
         }
+        self.report_lost(&found);
         Ok(found)
+    }
+
+    /// Records that no file has any more cannot be delivered. A new receiver begins with the oldest record.
+    fn report_lost(&self, found: &[Line]) {
+        let (Some(first), Some(last)) = (found.first(), found.last()) else {
+            return;
+        };
+        let sent = if self.sent == 0 {
+            first.seq - 1
+        } else {
+            self.sent
+        };
+        let lost = last.seq.saturating_sub(sent + found.len() as u64);
+        if lost > 0 {
+            tracing::error!(
+                lost,
+                after = self.sent,
+                "audit records were rotated away, removed or damaged before they were delivered"
+            );
+        }
     }
 
     fn read(&mut self) -> std::io::Result<Vec<Line>> {
@@ -255,23 +292,42 @@ impl Log {
         Ok(found)
     }
 
-    /// The newest file that begins before the next record, or else the oldest one.
-    fn find(&self) -> std::io::Result<BufReader<File>> {
-        let next = self.sent + 1;
-        let numbers = rotated(&self.path)?;
-        let paths = numbers
-            .iter()
-            .rev()
-            .map(|number| file::rotated(&self.path, *number));
-        let mut chosen = self.path.clone();
-        for path in std::iter::once(self.path.clone()).chain(paths) {
-            let first = first_of(&self.key, &path)?;
-            chosen = path;
-            if first.is_some_and(|first| first <= next) {
+    /// The files that can contain the next records, oldest first.
+    fn files(&self) -> std::io::Result<Vec<BufReader<File>>> {
+        let begins_before = |file: &mut BufReader<File>| {
+            let first = first_record(&self.key, file)?;
+            file.rewind()?;
+            Ok::<_, std::io::Error>(first.is_some_and(|first| first <= self.sent + 1))
+        };
+        // Opened first, so that a rotation in between hides nothing.
+        let mut newest = opened(&self.path)?.map(BufReader::new);
+        if let Some(file) = &mut newest
+            && begins_before(file)?
+        {
+            return Ok(newest.into_iter().collect());
+        }
+        let mut found = Vec::new();
+        for number in rotated(&self.path)?.into_iter().rev() {
+            let Some(file) = opened(&file::rotated(&self.path, number))? else {
+                continue;
+            };
+            let inode = file.metadata()?.ino();
+            let has_inode = |newest: &BufReader<File>| {
+                let newest = newest.get_ref().metadata();
+                newest.is_ok_and(|newest| newest.ino() == inode)
+            };
+            // It was rotated since it was opened.
+            newest = newest.filter(|newest| !has_inode(newest));
+            let mut file = BufReader::new(file);
+            let is_first = begins_before(&mut file)?;
+            found.push(file);
+            if is_first {
                 break;
             }
         }
-        Ok(BufReader::new(File::open(chosen)?))
+        found.reverse();
+        found.extend(newest);
+        Ok(found)
     }
 
     fn delivered(&mut self, seq: u64) {

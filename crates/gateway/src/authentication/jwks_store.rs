@@ -223,12 +223,12 @@ impl JwksStore {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
                 // A key that is gone must not live on in tokens that it signed.
                 self.verified.clear();
-                tracing::info!("keys of the issuer of tokens loaded from {place}");
+                tracing::info!("keys of the token issuer loaded from {place}");
             }
             Err(why) => {
                 if reported.as_ref() != Some(&why) {
                     tracing::error!(
-                        "keys of the issuer of tokens not loaded from {place}, the old ones stay in \
+                        "keys of the token issuer not loaded from {place}, the old ones stay in \
                          use: {why}"
                     );
                     *reported = Some(why);

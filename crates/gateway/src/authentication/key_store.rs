@@ -207,7 +207,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Times that cannot be read are not worth a refusal.
+/// Times that cannot be read are ignored.
 fn times(path: &Path) -> BTreeMap<String, Timestamp> {
     let text = std::fs::read(path).ok();
     let times = text.and_then(|text| serde_json::from_slice(&text).ok());

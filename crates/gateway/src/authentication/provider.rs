@@ -12,7 +12,7 @@ use super::fetch::{ClientError, Fetcher};
 /// How long the configuration of a provider is used before it is fetched again.
 const REFRESH: Duration = Duration::from_secs(10 * 60);
 
-/// The shortest time between two fetches of a configuration that cannot be had.
+/// The shortest time between two fetches of a configuration after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

@@ -59,7 +59,7 @@ pub(crate) enum Unauthenticated {
     Session(#[from] SessionError),
     #[error("the client certificate is not accepted any more")]
     Certificate,
-    #[error("the keys of the issuer of tokens are not available")]
+    #[error("the keys of the token issuer are not available")]
     NoKeys,
 }
 
@@ -93,7 +93,7 @@ impl Unauthenticated {
                  connect with a client certificate (--tls-cert, --tls-key)."
             }
             Self::Proof(ProofError::Conflicting) => {
-                "Send one proof: a certificate, a token, an API key, or the headers of a proxy."
+                "Send one credential: a certificate, a token, an API key, or the headers of a proxy."
             }
             Self::Proof(ProofError::NotAProxy) => {
                 "Do not send these headers (command line: --as and --role). The name and the roles \
@@ -110,10 +110,10 @@ impl Unauthenticated {
             }
             Self::Jwt(_) => "Use a token of the configured issuer for the configured audience.",
             Self::ApiKey(_) => "Create a key with `stateway keys create`.",
-            Self::Unfit(_) => "Change the name at the place that issues it.",
+            Self::Unfit(_) => "Change the name in the system that issues the credential.",
             Self::Session(_) => "Sign in again.",
             Self::Certificate => "Connect again with a certificate that is valid.",
-            Self::NoKeys => "Try again later. The log of the gateway says why.",
+            Self::NoKeys => "Try again later. The log of the gateway has the cause.",
         }
     }
 

@@ -241,9 +241,14 @@ pub(crate) enum SignInAnswer {
 }
 
 impl SignInAnswer {
-    /// Whether somebody tried to sign in and was refused.
-    pub(crate) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Page { status, .. } if status.is_client_error())
+    /// Why somebody who tried to sign in was refused. A provider that cannot be reached refuses nobody.
+    pub(crate) fn refusal(&self) -> Option<&'static str> {
+        match self {
+            Self::Page { status, page, .. } if *status != StatusCode::SERVICE_UNAVAILABLE => {
+                page.problem.as_ref().map(|problem| problem.reason)
+            }
+            _ => None,
+        }
     }
 
     fn problem(mut page: SignInPage, status: StatusCode, problem: SignInProblem) -> Self {

@@ -27,7 +27,7 @@ pub(super) struct Activity {
 pub(super) struct OpenCall(Arc<Activity>);
 
 impl Activity {
-    /// A new connection. `is_proven`: its client need not prove who it is.
+    /// A new connection. `is_proven`: its client need not authenticate.
     pub(super) fn new(is_proven: bool) -> Self {
         Self {
             opened: Instant::now(),
@@ -56,7 +56,7 @@ impl Activity {
         self.cut.get().copied()
     }
 
-    /// The client has proved who it is.
+    /// The client is authenticated.
     pub(super) fn note_proof(&self) {
         self.is_proven.store(true, Ordering::Relaxed);
     }
@@ -65,8 +65,8 @@ impl Activity {
         self.is_proven.load(Ordering::Relaxed)
     }
 
-    /// Resolves when a client that has proved nothing must go: because its time is over or, if `cut` is
-    /// cancelled, because of newer ones.
+    /// Resolves when the connection of an unauthenticated client must be closed: because its time
+    /// is over or, if `cut` is cancelled, because of newer ones.
     pub(super) async fn unproven(&self, limits: &ConnectionLimits, cut: Option<CancellationToken>) {
         let Some(cut) = cut.filter(|_| !self.is_proven()) else {
             return std::future::pending().await;

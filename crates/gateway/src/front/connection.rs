@@ -54,7 +54,7 @@ pub(crate) struct ConnectionLimits {
     pub(crate) handshake_timeout: Duration,
     /// Time without an open call.
     pub(crate) idle_timeout: Duration,
-    /// Time until the client has proved who it is, where it must.
+    /// Time until the client must be authenticated, if authentication is configured.
     pub(crate) unproven_timeout: Duration,
     /// Calls and streams at the same time.
     pub(crate) max_streams: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Connections {
     limits: ConnectionLimits,
     http: Builder<TokioExecutor>,
     tls: Option<Arc<Tls>>,
-    /// Connections whose client has not proved who it is. None if clients need not.
+    /// Connections whose client is not authenticated. None without authentication.
     unproven: Option<Arc<Handshakes>>,
     /// No new calls: each connection ends with the calls that it has.
     stop: CancellationToken,
@@ -188,7 +188,7 @@ impl Connections {
 }
 
 impl Connections {
-    /// The stream after its TLS handshake, if there is one. None if the handshake came to nothing.
+    /// The stream after its TLS handshake, if there is one. None if the handshake failed.
     async fn secured(
         &self,
         stream: TcpStream,

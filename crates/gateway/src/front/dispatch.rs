@@ -159,7 +159,7 @@ impl Front {
         }
     }
 
-    /// Answers a request whose sender has proved who it is. `is_own` is false for a page of another
+    /// Answers an authenticated request. `is_own` is false for a page of another
     /// origin, which has no part in the sessions of this one.
     async fn authenticated(
         &self,
@@ -198,9 +198,8 @@ impl Front {
             let asked = Request::from_parts(parts.clone(), Body::empty());
             let request = Request::from_parts(parts, body);
             let answer = authentication.answer_sign_in(sign_in, request, jar).await;
-            if answer.is_refusal() {
-                let code = Code::Unauthenticated;
-                self.record(&asked, code, "SIGN_IN_REFUSED").await;
+            if let Some(reason) = answer.refusal() {
+                self.record(&asked, Code::Unauthenticated, reason).await;
             }
             return self.answer_sign_in(answer).await;
         }
@@ -287,6 +286,8 @@ impl Front {
         if let Some(proof) = proof {
             request.extensions_mut().insert(proof);
         }
+        let audit = self.audit.clone().filter(|_| is_page);
+        let record = audit.map(|audit| audit.stream_refusal(&request));
         let mut response = self.within_quota(kind, request, &identity).await;
         if let (Some(session), Some(jar), Some(authentication), false) =
             (session, jar, &self.authentication, is_live)
@@ -297,7 +298,7 @@ impl Front {
             }
         }
         match page_proof {
-            Some(proof) => people::page_until_proof_ends(response, proof),
+            Some(proof) => people::page_until_proof_ends(response, proof, record),
             None => response,
         }
     }
@@ -419,7 +420,7 @@ fn is_probe(kind: Kind, path: &str) -> bool {
     }
 }
 
-/// The response to a request whose sender has not proved who it is.
+/// The response to a request that is not authenticated.
 fn unauthenticated(
     kind: Kind,
     refused: &Unauthenticated,

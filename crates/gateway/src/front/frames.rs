@@ -30,7 +30,7 @@ const PER_REQUEST: i64 = 4;
 /// settings (9 bytes) does not pay for the next one.
 const BYTES_PER_CREDIT: i64 = 32;
 
-/// Credits that come back with time.
+/// Credits that are refilled over time.
 const CREDITS_PER_SECOND: i64 = 100;
 
 /// The client sent more control frames than its requests and data explain.

@@ -1,5 +1,5 @@
-//! Bounds what has begun and not ended: TLS handshakes, and connections whose client has not proved who it
-//! is.
+//! Bounds what has begun and not ended: TLS handshakes, and connections whose client is not
+//! authenticated.
 //!
 //! A client that opens connections and never finishes a handshake must not keep others out. Beyond
 //! the limit the oldest handshake is cut off: a client that means it is done within milliseconds, and

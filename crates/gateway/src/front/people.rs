@@ -14,6 +14,8 @@ use stateway_identity::sign_in::SignInPage;
 use tonic::body::Body;
 
 use super::describe::DescribedBody;
+use super::proven::report;
+use crate::audit::StreamRefusal;
 use crate::authentication::{ProofEnd, StreamProof};
 
 /// How the command line can sign in.
@@ -105,11 +107,12 @@ pub(super) fn described_identity(identity: &Identity, permissions: &[&str]) -> S
     who.to_string()
 }
 
-/// Ends the stream of a page when the proof of its request ends. It ends quietly: the next request of the page
-/// gets the reason, or leads to the sign-in.
+/// Ends the stream of a page when the proof of its request ends, and records the reason. The page itself gets no
+/// error: its next request gets the reason, or leads to the sign-in.
 pub(super) fn page_until_proof_ends(
     response: Response<DescribedBody>,
     proof: StreamProof,
+    record: Option<StreamRefusal>,
 ) -> Response<DescribedBody> {
     if response.body().size_hint().exact().is_some() {
         return response;
@@ -118,6 +121,7 @@ pub(super) fn page_until_proof_ends(
         DescribedBody::new(Body::new(PageBody {
             body,
             ended: Some(Box::pin(proof.ended())),
+            record,
         }))
     })
 }
@@ -127,6 +131,7 @@ struct PageBody {
     body: DescribedBody,
     /// None after the end.
     ended: Option<BoxFuture<'static, ProofEnd>>,
+    record: Option<StreamRefusal>,
 }
 
 impl HttpBody for PageBody {
@@ -140,8 +145,9 @@ impl HttpBody for PageBody {
         let Some(ended) = &mut self.ended else {
             return Poll::Ready(None);
         };
-        if ended.as_mut().poll(context).is_ready() {
+        if let Poll::Ready(end) = ended.as_mut().poll(context) {
             self.ended = None;
+            report(&end, self.record.take());
             return Poll::Ready(None);
         }
         Pin::new(&mut self.body).poll_frame(context)

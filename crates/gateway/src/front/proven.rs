@@ -40,12 +40,9 @@ pub(super) async fn until_proof_ends(
 }
 
 /// Reports the end of a stream.
-fn report(end: &ProofEnd, record: Option<StreamRefusal>) -> Status {
+pub(super) fn report(end: &ProofEnd, record: Option<StreamRefusal>) -> Status {
     let (status, reason) = (end.status(), end.reason());
-    tracing::debug!(
-        reason,
-        "stream ended, because its proof does not count any more"
-    );
+    tracing::debug!(reason, "stream ended: its credential is no longer valid");
     if let Some(record) = record {
         record.write(status.code(), reason);
     }

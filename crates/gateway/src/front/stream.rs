@@ -67,13 +67,13 @@ impl AsyncRead for ClientStream {
             this.unproven += received.len();
             if this.unproven > MAX_UNPROVEN_BYTES {
                 this.activity.note_cut("unproven-bytes");
-                let error = "more bytes than a client may send before it has proved who it is";
+                let error = "more bytes than a client may send before it is authenticated";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
         }
         if this.frames.received(received, Instant::now).is_err() {
             this.activity.note_cut("flood");
-            let error = "more control frames than requests and data explain";
+            let error = "too many control frames for the requests and data that were sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
         }
         if this.frames.has_begun() {

@@ -92,7 +92,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 #[derive(Debug)]
 pub(super) enum Broken {
     /// Newer handshakes needed its room.

@@ -2,7 +2,7 @@
 
 use stateway_identity::{Glob, Identity};
 
-/// The quotas of callers that prove who they are.
+/// The quotas of authenticated callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuotaSettings {
     /// Of every identity.

@@ -132,7 +132,7 @@ impl Executions {
     }
 
     /// Refuses a write whose etag is not the execution's any more. Not atomic with the write: it
-    /// catches whoever decided on stale facts, not two who decide in the same instant.
+    /// detects decisions on stale data, not two simultaneous decisions.
     async fn check_etag(
         &self,
         call: &ApiCall,

@@ -18,8 +18,8 @@ use crate::upstream::Upstream;
 pub(super) const IDLE_CHECK: Duration = Duration::from_secs(1);
 /// How long a finished execution is watched without being read.
 const READ_AGAIN: Duration = Duration::from_secs(30);
-/// The least time that a provider has for each execution of the present set. The contract of providers in
-/// other processes promises it, also when `timeout` is shorter.
+/// The least time that a provider has for each execution of the current set. The contract of
+/// providers in other processes promises it, also when `timeout` is shorter.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a watch is opened in a row while the provider is restarted.
 const MOST_OPENED: usize = 3;
@@ -95,7 +95,7 @@ enum End {
 /// A stream that ended with an error.
 struct Broken {
     error: Error,
-    /// The present set had been read, so that opening the stream again is no storm.
+    /// The current set had been read, so that opening the stream again is no storm.
     in_sync: bool,
 }
 
@@ -143,7 +143,7 @@ async fn open(upstream: &Upstream, topic: &Topic) -> Result<Push> {
     Err(Error::new(ErrorKind::Unavailable, verb, message))
 }
 
-/// Takes in a stream. Until the present set is known, each item must come within the provider's
+/// Takes in a stream. Until the current set is known, each item must come within the provider's
 /// timeout, or within [`LEAST_PATIENCE`] if that is longer.
 async fn drain(
     hub: &Hub,
@@ -263,14 +263,14 @@ pub(super) enum Next {
 
 /// Takes note of a failure. The policy of every follower:
 ///
-/// - An execution that is gone leaves the present set of a topic that shows it.
+/// - An execution that is gone leaves the current set of a topic that shows it.
 /// - A topic that was never in sync fails to open. One execution is not tried again: its readers
 ///   have the error. A collection is, for the readers that watch all providers, whatever the failure: a
 ///   provider that breaks the contract may be repaired. Only a refusal that depends on nothing but the
 ///   provider's abilities or the collection's size is final.
 /// - More executions than allowed end the topic, and the streams of its readers with it.
-/// - After any other failure the topic keeps its present set, its readers learn that the provider is
-///   unreachable, and the follower tries again.
+/// - After any other failure the topic keeps its current set, its readers learn that the provider
+///   is unreachable, and the follower tries again.
 pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) -> Next {
     let is_gone = error.kind == ErrorKind::NotFound;
     topic.set_unreachable(!is_gone);

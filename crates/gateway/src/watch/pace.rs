@@ -19,8 +19,8 @@ impl Pace {
         }
     }
 
-    /// The pause before the next look, after one that found a change or not. A known next event,
-    /// such as a scheduled attempt, is looked at when it happens and not long after.
+    /// The pause before the next look, after one that found a change or not. An execution with a
+    /// known next event, such as a scheduled attempt, is read at that time.
     pub(crate) fn next(&mut self, changed: bool, known_event: Option<Duration>) -> Duration {
         self.current = if changed {
             self.fastest

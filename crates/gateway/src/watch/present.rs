@@ -79,11 +79,11 @@ pub(crate) struct Asked {
     pub(crate) restart_count: u64,
 }
 
-/// The most executions of a present set.
+/// The most executions of a current set.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound(pub(super) usize);
 
-/// Which executions a present set has.
+/// Which executions a current set has.
 #[derive(Debug, Clone)]
 pub(super) enum Follows {
     Everything,
@@ -195,7 +195,7 @@ impl Present {
         known.map(|known| &known.seen)
     }
 
-    /// Whether a known execution is part of the present set.
+    /// Whether a known execution is part of the current set.
     fn shows(&self, known: &Known) -> bool {
         let is_open_only = matches!(self.follows, Follows::Open { .. });
         !(is_open_only && known.seen.execution.sub_state.is_terminal())

@@ -41,7 +41,7 @@ pub(crate) struct WatchRequest {
     pub(crate) access: Access,
     /// What the cursor is bound to.
     pub(crate) purpose: String,
-    /// Where to resume; from the present set when empty.
+    /// Where to resume; from the current set when empty.
     pub(crate) cursor: String,
     /// The right to the stream.
     pub(crate) permit: StreamPermit,
@@ -49,7 +49,7 @@ pub(crate) struct WatchRequest {
 
 /// Where a reader is at each topic, in the order of its topics: epoch and sequence.
 type Cursor = Vec<(u64, u64)>;
-/// The place at a topic that has ended: its present set is sent again when it is resumed.
+/// The place at a topic that has ended: its current set is sent again when it is resumed.
 const NOWHERE: (u64, u64) = (0, 0);
 type TopicStream = BoxStream<'static, (usize, Result<TopicNews, BroadcastStreamRecvError>)>;
 
@@ -59,7 +59,8 @@ enum News {
     Change(usize, Arc<Change>),
     /// Nothing was sent for a while.
     Quiet,
-    /// The reader takes the present set again: it was too slow, or a provider can no longer be watched.
+    /// The reader takes the current set again: it was too slow, or a provider can no longer be
+    /// watched.
     Again,
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct Reader {
     purpose: String,
     cursor: Cursor,
     news: SelectAll<TopicStream>,
-    /// The present set, still to be sent.
+    /// The current set, still to be sent.
     present: VecDeque<Arc<Seen>>,
     /// Changes since the cursor, still to be sent.
     missed: VecDeque<(usize, Arc<Change>)>,
-    /// A bookmark is owed once the present set is sent.
+    /// A bookmark is owed once the current set is sent.
     owes_bookmark: bool,
     owes_resync: bool,
     last_sent: Instant,
@@ -86,7 +87,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Joins the topics and takes the present set, or what was missed since the cursor. Ends by
+    /// Joins the topics and takes the current set, or what was missed since the cursor. Ends by
     /// `deadline`.
     pub(crate) async fn open(
         hub: &Arc<Hub>,
@@ -246,7 +247,7 @@ impl Reader {
                 None => match self.await_news().await? {
                     News::Change(index, change) => (index, change),
                     News::Quiet => return Ok(self.bookmark()),
-                    // The present set is owed now, and a bookmark only after it.
+                    // The current set is owed now, and a bookmark only after it.
                     News::Again => continue,
                 },
             };
@@ -385,7 +386,7 @@ pub(super) fn gone(name: &ExecutionName) -> Status {
     Refusal::new(Code::NotFound, "EXECUTION_NOT_FOUND", message).into()
 }
 
-/// The answer to a reader whose deadline came before the present set was known.
+/// The answer to a reader whose deadline came before the current set was known.
 pub(crate) fn not_in_time() -> Status {
     let message = "the current executions were not read before the deadline";
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message)

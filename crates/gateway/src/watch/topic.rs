@@ -1,4 +1,4 @@
-//! What is watched together: the present set, the latest changes, and the readers.
+//! What is watched together: the current set, the latest changes, and the readers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,16 +71,16 @@ pub(super) struct Change {
 #[derive(Clone)]
 pub(super) enum News {
     Change(Arc<Change>),
-    /// The topic can no longer be followed. Its present set is empty from now on.
+    /// The topic can no longer be followed. Its current set is empty from now on.
     Failed(Arc<Status>),
 }
 
-/// Whether the present set is known.
+/// Whether the current set is known.
 #[derive(Debug, Clone)]
 pub(super) enum Sync {
     NotYet,
     Done,
-    /// Reading the present set failed, or the topic can no longer be followed. A follower of a
+    /// Reading the current set failed, or the topic can no longer be followed. A follower of a
     /// collection may try again.
     Failed(Status),
 }
@@ -92,7 +92,7 @@ pub(super) struct Manner {
     pub(super) is_pushed: bool,
     /// Changes kept: how far a reader may fall behind.
     pub(super) buffer: usize,
-    /// The most executions that the present set may hold.
+    /// The most executions that the current set may hold.
     pub(super) most: usize,
 }
 
@@ -187,7 +187,7 @@ impl Topic {
         self.is_pushed.store(is_pushed, Ordering::Relaxed);
     }
 
-    /// Waits until the present set is known or reading it has failed.
+    /// Waits until the current set is known or reading it has failed.
     pub(super) async fn synced(&self) -> Result<(), Status> {
         let mut sync = self.sync.subscribe();
         // The sender lives in `self`, so the wait ends with a value.
@@ -202,7 +202,7 @@ impl Topic {
         matches!(*self.sync.borrow(), Sync::Done)
     }
 
-    /// Whether it is known what there is: the present set, or that the execution does not exist.
+    /// Whether it is known what there is: the current set, or that the execution does not exist.
     pub(super) fn is_known(&self) -> bool {
         match &*self.sync.borrow() {
             Sync::NotYet => false,
@@ -216,7 +216,7 @@ impl Topic {
         self.inner().ended
     }
 
-    /// Takes note that the present set is known and the provider answers.
+    /// Takes note that the current set is known and the provider answers.
     pub(super) fn set_synced(&self) {
         let mut inner = self.inner();
         inner.unreachable = false;
@@ -225,12 +225,12 @@ impl Topic {
         self.sync.send_replace(Sync::Done);
     }
 
-    /// Takes note that the present set could not be read. The follower may try again.
+    /// Takes note that the current set could not be read. The follower may try again.
     pub(super) fn set_failed(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status));
     }
 
-    /// Ends the topic: its readers get the status, and the present set is released.
+    /// Ends the topic: its readers get the status, and the current set is released.
     pub(super) fn end(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status.clone()));
         let mut inner = self.inner();
@@ -251,7 +251,7 @@ impl Topic {
         self.inner().unreachable
     }
 
-    /// The present set and everything after it, without a gap.
+    /// The current set and everything after it, without a gap.
     pub(super) fn snapshot(&self) -> Snapshot {
         let inner = self.inner();
         Snapshot {
@@ -281,7 +281,7 @@ impl Topic {
         })
     }
 
-    /// Begins to read the present set again: what is not seen before the reading ends is absent.
+    /// Begins to read the current set again: what is not seen before the reading ends is absent.
     pub(super) fn begin_round(&self) {
         self.inner().present.begin_round();
     }
@@ -338,12 +338,12 @@ impl Topic {
         true
     }
 
-    /// Whether the present set is empty.
+    /// Whether the current set is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.inner().present.shown().next().is_none()
     }
 
-    /// Whether an execution of the present set has not finished.
+    /// Whether an execution of the current set has not finished.
     pub(super) fn shows_open(&self) -> bool {
         let inner = self.inner();
         let mut shown = inner.present.shown();

@@ -22,6 +22,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* What the pods belong to: pods with a volume of their own need a StatefulSet. */}}
+{{- define "stateway.kind" -}}
+{{- if or .Values.builtin.enabled .Values.audit.enabled -}}StatefulSet{{- else -}}Deployment{{- end -}}
+{{- end -}}
+
+{{/* A volume for each pod. */}}
+{{- define "stateway.claim" -}}
+- apiVersion: v1
+  kind: PersistentVolumeClaim
+  metadata:
+    name: {{ .name }}
+  spec:
+    accessModes: [ReadWriteOncePod]
+    {{- with .storageClassName }}
+    storageClassName: {{ . }}
+    {{- end }}
+    resources:
+      requests:
+        storage: {{ .size }}
+{{- end -}}
+
 {{/* A list of texts in TOML, whose basic strings are those of JSON. */}}
 {{- define "stateway.texts" -}}
 [{{ range $i, $text := . }}{{ if $i }}, {{ end }}{{ $text | toJson }}{{ end }}]
@@ -51,6 +72,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- if and (gt (int $v.replicas) 1) (not $v.tokenKey.secretName) -}}
 {{- fail "tokenKey.secretName must name a secret if replicas is greater than 1: a page token of one replica would be invalid on the others." -}}
+{{- end -}}
+{{- $hasLog := regexMatch "(?m)^\\s*\\[audit\\]" $v.config -}}
+{{- if $v.audit.enabled -}}
+{{- if $hasLog -}}
+{{- fail "config must not have [audit] with audit.enabled: the chart writes that section. Put its other lines into audit.config." -}}
+{{- end -}}
+{{- if ne (empty $v.audit.webhook.url) (empty $v.audit.webhook.secretName) -}}
+{{- fail "audit.webhook needs both url and secretName: messages to the receiver are signed." -}}
+{{- end -}}
+{{- if and $v.audit.webhook.url (contains "[audit.webhook]" $v.config) -}}
+{{- fail "config must not have [audit.webhook] with audit.webhook.url: the chart writes that section." -}}
+{{- end -}}
+{{- else if $v.audit.webhook.url -}}
+{{- fail "audit.webhook needs audit.enabled: the log is the queue of the receiver." -}}
+{{- else if and $hasLog (not $v.builtin.enabled) (not $v.extraVolumeMounts) -}}
+{{- fail "config has [audit], and the pods have no writable volume: set audit.enabled, which gives each gateway a log of its own." -}}
 {{- end -}}
 {{- end -}}
 
@@ -104,6 +141,23 @@ file = "/etc/stateway/api-keys/keys.json"
 
 [authentication.proxy]
 subjects = {{ include "stateway.texts" .proxy.subjects }}
+{{- end }}
+{{- end }}
+{{- if $v.audit.enabled }}
+
+[audit]
+file = "/var/log/stateway/audit.jsonl"
+{{- if $v.audit.keySecretName }}
+key_file = "/etc/stateway/audit-key/audit.key"
+{{- end }}
+{{- with $v.audit.config }}
+{{ . | trim }}
+{{- end }}
+{{- if $v.audit.webhook.url }}
+
+[audit.webhook]
+url = {{ $v.audit.webhook.url | toJson }}
+secret_file = "/etc/stateway/audit-webhook/secret"
 {{- end }}
 {{- end }}
 {{- if $v.builtin.enabled }}

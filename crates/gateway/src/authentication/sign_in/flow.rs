@@ -117,7 +117,7 @@ impl SignInError {
                 "Sign in again. If it happens again, check the client id and the client secret of \
                  this gateway."
             }
-            Self::Unavailable => "Try again later. The log of the gateway says why.",
+            Self::Unavailable => "Try again later. The log of the gateway has the cause.",
             Self::Identity(error) => error.hint(),
             Self::TooLarge => "Let the provider send fewer roles in the ID token for this client.",
         }
@@ -344,7 +344,7 @@ async fn start(sign_in: &SignIn, back: &str, jar: CookieJar) -> Result<SignInAns
         state: word(&random::<32>()),
         nonce: word(&random::<32>()),
         verifier: verifier.expose().to_owned(),
-        // A path that makes the cookie too long is not worth a refusal.
+        // A path that makes the cookie too long is dropped.
         back: Some(back)
             .filter(|path| path.len() < 1024)
             .unwrap_or(HOME)

@@ -23,7 +23,7 @@ const MOST_ENDED: usize = 100_000;
 pub(crate) enum SessionError {
     /// Altered, or sealed with another key: the gateway was restarted without a fixed key, or another
     /// provider is configured.
-    #[error("the session is not one of this gateway")]
+    #[error("the session does not belong to this gateway")]
     Foreign,
     /// Too old, or not used for too long.
     #[error("the session has expired")]

@@ -7,7 +7,7 @@ use stateway_proto::v1::decide_approval_request::Choice;
 use stateway_proto::v1::resolution::Action;
 use stateway_provider_api::{
     Approval, CompensationChoice, DecideRequest, Error, ErrorKind, Escalation, ResolutionAction,
-    ResolveRequest, Verb,
+    ResolveRequest, Verb, View,
 };
 use tonic::Status;
 
@@ -26,6 +26,7 @@ impl Approvals {
     ) -> Result<v1::Approval, Status> {
         let name = InboxName::parse(Kind::Approval, &request.name)?;
         let upstream = self.offering(&call, &name)?;
+        self.authorize_read(&call, upstream, &name).await?;
         let found = self.approval(&call, upstream, &name).await?;
         if !call.access.approval(&upstream.id, &found).0 {
             call.access.note_hidden();
@@ -41,6 +42,7 @@ impl Approvals {
     ) -> Result<v1::Escalation, Status> {
         let name = InboxName::parse(Kind::Escalation, &request.name)?;
         let upstream = self.offering(&call, &name)?;
+        self.authorize_read(&call, upstream, &name).await?;
         let found = self.escalation(&call, upstream, &name).await?;
         if !call.access.escalation(&upstream.id, &found) {
             call.access.note_hidden();
@@ -114,6 +116,30 @@ impl Approvals {
             .directory
             .of(&call.access, &name.provider, Topic::APPROVALS);
         Ok(offering?)
+    }
+
+    /// Refuses a caller that may not read the execution of a request. The same is read for an execution that does
+    /// not exist and for a hidden one, so that the time of the answer does not tell them apart.
+    async fn authorize_read(
+        &self,
+        call: &ApiCall,
+        upstream: &Upstream,
+        name: &InboxName,
+    ) -> Result<(), Status> {
+        if call.access.reads_all(&name.provider) {
+            return Ok(());
+        }
+        let guarded = upstream.within(call);
+        let observed = guarded.call_boxed(Verb::Get, |provider, call| {
+            provider.get(call, &name.id.execution, View::Basic)
+        });
+        let observed = observed.await;
+        let observed = observed.map_err(|failed| missing(call, name, failed))?;
+        if call.access.reads(&upstream.execution(*observed)) {
+            return Ok(());
+        }
+        call.access.note_hidden();
+        Err(absent(name))
     }
 
     async fn approval(

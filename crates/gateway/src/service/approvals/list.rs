@@ -15,6 +15,7 @@ use stateway_model::{ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::{
     Approvals as Inbox, Call, ErrorKind, InboxPage, InboxRequest, Result as ProviderResult, Verb,
+    View,
 };
 use tonic::Status;
 
@@ -151,6 +152,12 @@ impl Approvals {
                 .open(&purpose, token)
                 .map_err(page_token_refused)?,
         };
+        if let Some(execution) = filter.execution()
+            && !self.reads(call, &upstreams, &execution).await?
+        {
+            // Even an empty page with a token would say that the execution exists.
+            pending.clear();
+        }
         let (mut rows, mut failed) = (Vec::new(), Vec::new());
         for _ in 0..MOST_ROUNDS {
             if rows.len() >= size || pending.is_empty() {
@@ -202,6 +209,30 @@ impl Approvals {
             next_page_token,
             unreachable,
         })
+    }
+
+    /// Whether the caller may read the one execution whose requests are listed.
+    async fn reads(
+        &self,
+        call: &ApiCall,
+        upstreams: &[&Arc<Upstream>],
+        name: &ExecutionName,
+    ) -> Result<bool, Status> {
+        if call.access.reads_all(&name.provider) {
+            return Ok(true);
+        }
+        let Some(upstream) = upstreams.iter().find(|it| it.id == name.provider) else {
+            return Ok(false);
+        };
+        let guarded = upstream.within(call);
+        let found = guarded.call_boxed(Verb::Get, |provider, call| {
+            provider.get(call, &name.id, View::Basic)
+        });
+        match found.await {
+            Ok(found) => Ok(call.access.reads(&upstream.execution(*found))),
+            Err(failed) if failed.error.kind == ErrorKind::NotFound => Ok(false),
+            Err(failed) => Err(failed.into()),
+        }
     }
 }
 

@@ -305,7 +305,8 @@ impl Executions {
         }
     }
 
-    /// The refusal of a portable definition, if there are providers for it and none has it.
+    /// The refusal of a portable definition, if there are providers for it and none has it. A caller that may not
+    /// read the definition does not learn whether one has it.
     async fn unknown_everywhere(
         &self,
         call: &ApiCall,
@@ -315,6 +316,11 @@ impl Executions {
             .directory
             .all(&call.access, Topic::PORTABLE_DEFINITIONS);
         let upstreams = upstreams.ok()?;
+        let full = definition.to_string();
+        let mut all = upstreams.iter();
+        if !all.all(|upstream| call.access.reads_definition(&upstream.id, &full)) {
+            return None;
+        }
         for upstream in &upstreams {
             let guarded = upstream.within(call);
             let found = guarded
