@@ -138,7 +138,7 @@ pub enum Command {
     Login(login::Login),
     /// Sign out: remove the credential of a gateway
     Logout(logout::Logout),
-    /// Show who the gateway takes you for
+    /// Show your identity and your permissions at the gateway
     Whoami(whoami::Whoami),
     /// List, choose and delete contexts: gateways with the credentials for them
     #[command(subcommand)]

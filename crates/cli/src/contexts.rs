@@ -1,13 +1,15 @@
 //! The gateways that somebody uses, by name, and the credentials for each.
 //!
 //! `contexts.json` has the addresses, `credentials/NAME.token` the token or API key that is sent, and
-//! `credentials/NAME.json` what is needed to get a new token. Nobody else may read these files.
+//! `credentials/NAME.json` what is needed to get a new token. Nobody else may read these files. Both name the gateway
+//! that they are for: a name that is used for another gateway does not bring its credential there.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const VERSION: u32 = 1;
+
+/// How the name of a file ends that is being written.
+const UNFINISHED: &str = ".new";
 
 /// The longest name of a context.
 const LONGEST_NAME: usize = 64;
@@ -55,6 +60,9 @@ pub struct SavedContext {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
+    /// The gateway that the token is for.
+    #[serde(default)]
+    pub server: String,
     /// Who issues tokens.
     pub issuer: String,
     /// The client that the token was given to.
@@ -127,7 +135,10 @@ impl Store {
         let contexts: Option<Contexts> = read_json(&path)?;
         let contexts = contexts.unwrap_or_default();
         if contexts.version != VERSION {
-            let message = format!("{} is of another version of stateway", path.display());
+            let message = format!(
+                "{} was written by another version of stateway",
+                path.display()
+            );
             return Err(Failure::usage(message));
         }
         Ok(contexts)
@@ -161,48 +172,55 @@ impl Store {
         locked.map_err(|error| cannot_write(&path, &error))
     }
 
-    /// The file with the token of a context, if it has one.
+    /// The file with the token of a context for this gateway, if it has one.
     #[must_use]
-    pub fn token_file(&self, name: &str) -> Option<PathBuf> {
+    pub fn token_file(&self, name: &str, server: &str) -> Option<PathBuf> {
         let path = self.token_path(name);
-        path.exists().then_some(path)
+        let text = std::fs::read_to_string(&path).ok()?;
+        stateway_client::token_for(&text, server).map(|_| path)
     }
 
     /// The file with the token of a context, which nobody else may read.
     ///
     /// # Errors
     /// Others may read it.
-    pub fn private_token_file(&self, name: &str) -> Result<Option<PathBuf>, Failure> {
-        let file = self.token_file(name);
+    pub fn private_token_file(&self, name: &str, server: &str) -> Result<Option<PathBuf>, Failure> {
+        let file = self.token_file(name, server);
         if let Some(path) = &file {
             check_private(path)?;
         }
         Ok(file)
     }
 
-    /// How to get a new token.
+    /// How to get a new token for this gateway.
     ///
     /// # Errors
     /// A file that cannot be read, or that others may read.
-    pub fn grant(&self, name: &str) -> Result<Option<Grant>, Failure> {
+    pub fn grant(&self, name: &str, server: &str) -> Result<Option<Grant>, Failure> {
         let path = self.grant_path(name);
         if path.exists() {
             check_private(&path)?;
         }
-        read_json(&path)
+        let grant: Option<Grant> = read_json(&path)?;
+        Ok(grant.filter(|grant| grant.server == server))
     }
 
-    /// Keeps the token of a context, and how to get a new one.
+    /// Keeps the token of a context for this gateway, and how to get a new one.
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub fn keep(&self, name: &str, token: &str, grant: Option<&Grant>) -> Result<(), Failure> {
+    pub fn keep(
+        &self,
+        name: &str,
+        server: &str,
+        (token, grant): (&str, Option<&Grant>),
+    ) -> Result<(), Failure> {
         let path = self.grant_path(name);
         match grant {
             Some(grant) => write_json(&path, grant)?,
             None => remove(&path)?,
         }
-        write(&self.token_path(name), &format!("{token}\n"))
+        write(&self.token_path(name), &format!("{token}\n{server}\n"))
     }
 
     /// Forgets the credentials of a context. Answers whether it had any.
@@ -210,9 +228,11 @@ impl Store {
     /// # Errors
     /// Files that cannot be removed.
     pub fn forget(&self, name: &str) -> Result<bool, Failure> {
-        let had = self.token_file(name).is_some();
-        remove(&self.token_path(name))?;
-        remove(&self.grant_path(name))?;
+        let had = self.token_path(name).exists();
+        for path in [self.token_path(name), self.grant_path(name)] {
+            remove(&path)?;
+            remove_unfinished(&path)?;
+        }
         Ok(had)
     }
 
@@ -290,22 +310,45 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes a file in one step, readable by its owner only.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    // Another process, or another task of this one, may write the same file.
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
     let mut new = path.file_name().unwrap_or_default().to_owned();
-    new.push(".new");
+    new.push(format!(".{}-{number}{UNFINISHED}", std::process::id()));
     let new = path.with_file_name(new);
     let written = path.parent().map_or(Ok(()), folder).and_then(|()| {
-        // A file that is left over may have other permissions.
+        // A process with the same id may have left a file, with any permissions.
         if let Err(error) = std::fs::remove_file(&new)
             && error.kind() != ErrorKind::NotFound
         {
             return Err(error);
         }
-        let mut out = private().open(&new)?;
+        let mut out = private().create_new(true).open(&new)?;
         out.write_all(text.as_bytes())?;
         out.sync_all()?;
         std::fs::rename(&new, path)
     });
+    if written.is_err() {
+        // It may not have been created.
+        let _ = std::fs::remove_file(&new);
+    }
     written.map_err(|error| cannot_write(path, &error))
+}
+
+/// Removes what processes have left that ended while they wrote a file.
+fn remove_unfinished(path: &Path) -> Result<(), Failure> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    let begin = format!("{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(&begin) && name.ends_with(UNFINISHED) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
@@ -343,41 +386,73 @@ mod tests {
     fn nobody_else_can_read_what_is_kept() {
         let (_folder, store) = store();
         assert_eq!(store.read().unwrap(), Contexts::default());
+        let server = "https://gateway.example";
         let grant = Grant {
+            server: server.into(),
             issuer: "https://id.example".into(),
             client_id: "cli".into(),
             token: "id_token".into(),
             refresh_token: Some("s3cret".into()),
             expires: None,
         };
-        store.keep("prod", "t0ken", Some(&grant)).unwrap();
+        store.keep("prod", server, ("t0ken", Some(&grant))).unwrap();
         assert!(!format!("{grant:?}").contains("s3cret"));
-        assert_eq!(store.grant("prod").unwrap(), Some(grant));
-        let file = store.private_token_file("prod").unwrap().unwrap();
+        assert_eq!(store.grant("prod", server).unwrap(), Some(grant));
+        // The name of the context alone opens nothing.
+        let other = "https://other.example";
+        assert_eq!(store.grant("prod", other).unwrap(), None);
+        assert_eq!(store.private_token_file("prod", other).unwrap(), None);
+        let file = store.private_token_file("prod", server).unwrap().unwrap();
         assert_eq!(
             (mode(&file), mode(&store.grant_path("prod"))),
             (0o600, 0o600)
         );
         assert_eq!(mode(file.parent().unwrap()), 0o700);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "t0ken\n");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, format!("t0ken\n{server}\n"));
         // A file that others can read is not used.
         for path in [&file, &store.grant_path("prod")] {
             let open = std::fs::Permissions::from_mode(0o640);
             std::fs::set_permissions(path, open).unwrap();
         }
-        assert!(store.private_token_file("prod").is_err());
-        assert!(store.grant("prod").is_err());
+        assert!(store.private_token_file("prod", server).is_err());
+        assert!(store.grant("prod", server).is_err());
         assert!(store.forget("prod").unwrap());
         assert!(!store.forget("prod").unwrap());
-        assert_eq!(store.grant("prod").unwrap(), None);
+        assert_eq!(store.grant("prod", server).unwrap(), None);
+    }
+
+    #[test]
+    fn two_writers_of_a_file_do_not_disturb_each_other() {
+        let (_folder, store) = store();
+        let path = store.token_path("prod");
+        let texts = ["a".repeat(10_000), "b".repeat(20_000)];
+        std::thread::scope(|scope| {
+            for text in &texts {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        write(&path, text).unwrap();
+                    }
+                });
+            }
+        });
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(texts.contains(&text), "{}", text.len());
+        let left = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1);
+        // A file that a process left behind is a secret too.
+        let left = path.with_file_name("prod.token.1-1.new");
+        std::fs::write(&left, "t0ken").unwrap();
+        store.forget("prod").unwrap();
+        assert!(!left.exists());
     }
 
     #[test]
     fn a_broken_file_is_reported_without_what_it_contains() {
         let (_folder, store) = store();
-        store.keep("prod", "t", None).unwrap();
+        store.keep("prod", "https://a", ("t", None)).unwrap();
         write(&store.grant_path("prod"), "{\"issuer\": s3cret").unwrap();
-        let failure = store.grant("prod").unwrap_err();
+        let failure = store.grant("prod", "https://a").unwrap_err();
         assert!(!failure.lines().contains("s3cret"), "{failure:?}");
     }
 

@@ -1,7 +1,7 @@
 //! Durations as people write them: `500ms`, `10s`, `2m`, `1h30m`.
 //!
-//! A bare number is refused: whoever reads the file or the command should not have to guess the
-//! unit. Nothing in the notation needs quoting in a shell.
+//! A number without a unit is refused, so that readers of the file or the command need not guess
+//! the unit. Nothing in the notation needs quoting in a shell.
 
 use std::fmt;
 use std::str::FromStr;

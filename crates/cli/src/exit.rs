@@ -18,7 +18,7 @@ pub enum Exit {
     Refused = 4,
     /// The provider cannot do this.
     Unsupported = 5,
-    /// The gateway or a provider does not answer, is too slow or too busy. Worth another try.
+    /// The gateway or a provider does not answer, is too slow or too busy. A retry may succeed.
     Unreachable = 6,
     /// The deadline of a wait or a watch expired.
     Deadline = 7,
@@ -42,7 +42,7 @@ Exit codes:
   5   the provider cannot do this
   6   the gateway or a provider does not answer, is too slow or too busy
   7   the timeout expired (wait, start --wait, watch)
-  8   verify found a problem, the shadow differs (replay), or a case failed (conformance)
+  8   verify found a problem, the simulation differs (replay), or a case failed (conformance)
   70  internal error of Stateway
   130 interrupted (watch, start --wait, commands with --filter)";
 

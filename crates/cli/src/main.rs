@@ -4,13 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use stateway_allocator as _;
 use stateway_cli::arguments::Arguments;
 use stateway_cli::command;
-
-/// Many small answers made on one thread and freed on another: a sixth more calls per second than
-/// with the system's allocator, by `cargo xtask bench gateway`.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match command::run_to_end(Arguments::parse()) {

@@ -25,8 +25,8 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Reads the pages that are wanted. `page` is given the size and the token of one and answers
-    /// with the token of the next; so does this.
+    /// Reads the pages that are wanted. `page` gets the size and the token of one page and returns
+    /// the token of the next page. Returns the token of the page that follows the last one read.
     ///
     /// # Errors
     /// What `page` answers.
@@ -47,7 +47,7 @@ impl Paging {
 /// Prints how to get the next page, if there is one.
 pub fn more(token: &str) {
     if !token.is_empty() {
-        print_message(&format!("there is more: --page-token {token}, or --all"));
+        print_message(&format!("more results: --page-token {token}, or --all"));
     }
 }
 

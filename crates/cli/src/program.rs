@@ -127,7 +127,7 @@ impl Program {
                 group.end(&mut child).await;
                 let most = MAX_OUTPUT / 1024;
                 Err(TaskError::agent_error(format!(
-                    "the program answered more than {most} KiB"
+                    "the program printed more than {most} KiB"
                 )))
             }
         }
@@ -202,14 +202,14 @@ impl<'p> Group<'p> {
         let id = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let id = id.ok_or_else(|| TaskError::agent_error("the program ended before it started"))?;
+        let id = id.ok_or_else(|| TaskError::agent_error("the program ended immediately"))?;
         program.with_groups(|groups| groups.insert(id));
         Ok(Self { program, id })
     }
 
     /// Asks every process of the group to end.
     fn ask_to_end(&self) {
-        // A group that has ended meanwhile need not be asked.
+        // A process group that has ended meanwhile needs no signal.
         let _ = kill_process_group(self.id, Signal::TERM);
     }
 

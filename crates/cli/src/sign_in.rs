@@ -16,13 +16,13 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 pub use browser::in_browser;
 pub use device::on_device;
-pub use http::{Web, current_token};
+pub use http::{Web, check_protected, current_token};
 pub use refresh::{Fresh, keep_fresh};
 
 /// What a gateway offers, at `/sign-in/methods`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Methods {
-    /// Whether callers must prove who they are.
+    /// Whether callers must authenticate.
     pub authentication: bool,
     /// Sign-in at a provider.
     pub oidc: Option<Oidc>,
@@ -90,7 +90,7 @@ struct TokenRefusal {
 /// The configuration of a provider.
 ///
 /// # Errors
-/// It cannot be had, or is that of another issuer.
+/// The configuration cannot be read, or belongs to another issuer.
 pub async fn discover(web: &Web, issuer: &str) -> Result<Discovery, Failure> {
     let answer = web.get(&Discovery::address(issuer), None).await?;
     let parsed = Discovery::parse(&answer.body, issuer);
@@ -132,6 +132,7 @@ impl TokenResponse {
         Ok(Signed {
             token: stateway_identity::Secret::new(token),
             grant: Grant {
+                server: String::new(),
                 issuer: oidc.issuer.clone(),
                 client_id: oidc.client_id.clone(),
                 token: oidc.token.clone(),
@@ -161,7 +162,7 @@ fn check(token: &str, oidc: &Oidc, nonce: &str) -> Result<(), Failure> {
     if text("iss") == Some(&oidc.issuer) && is_for_us && text("nonce") == Some(nonce) {
         return Ok(());
     }
-    let message = "the token of the provider was not made for this sign-in";
+    let message = "the token of the provider was not issued for this sign-in";
     Err(Failure::new(Exit::Refused, message).hint("Sign in again."))
 }
 

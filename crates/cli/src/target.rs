@@ -1,4 +1,4 @@
-//! Which gateway a command calls, and the proof of who calls: from options, variables and contexts.
+//! Which gateway a command calls, and with which credential: from options, variables and contexts.
 //! This is the one place that decides.
 
 use std::path::PathBuf;
@@ -30,6 +30,8 @@ pub struct Target {
 pub enum TokenSource {
     /// In a file.
     File(PathBuf),
+    /// In the file of a context, which names its gateway.
+    Kept(PathBuf),
     /// Given directly.
     Given(String),
 }
@@ -60,7 +62,10 @@ impl Target {
             // A certificate that was given is a proof of its own.
             (None, true) if own.is_some() => None,
             (None, true) => match (&target.context, Store::here()) {
-                (Some(name), Some(store)) => store.private_token_file(name)?.map(TokenSource::File),
+                (Some(name), Some(store)) => {
+                    let file = store.private_token_file(name, &target.server)?;
+                    file.map(TokenSource::Kept)
+                }
                 _ => None,
             },
         };
@@ -68,7 +73,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The gateway alone, without any proof of who calls.
+    /// The gateway alone, without a credential.
     ///
     /// # Errors
     /// An unknown context.
@@ -97,13 +102,13 @@ impl Target {
         Ok((target, kept))
     }
 
-    /// Whether calls carry a proof of who makes them.
+    /// Whether calls have a credential.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
         self.token.is_some() || self.certificate.is_some()
     }
 
-    /// Whom to trust, and the proof of who calls.
+    /// The certificate authorities to trust, and the credential.
     ///
     /// # Errors
     /// A file that cannot be used.
@@ -117,6 +122,7 @@ impl Target {
         }
         match &self.token {
             Some(TokenSource::File(file)) => Ok(security.token_file(file)?),
+            Some(TokenSource::Kept(file)) => Ok(security.token_file_for(&self.server, file)?),
             Some(TokenSource::Given(token)) => Ok(security.token(token)?),
             None => Ok(security),
         }
@@ -130,8 +136,10 @@ impl Target {
 pub fn context(globals: &Globals) -> Result<Option<(String, SavedContext)>, Failure> {
     if globals.server.is_some() {
         return if globals.context.is_some() {
-            Err(Failure::usage("--server and --context name two gateways")
-                .hint("Give one of them (variables: STATEWAY_SERVER, STATEWAY_CONTEXT)."))
+            Err(
+                Failure::usage("--server and --context name different gateways")
+                    .hint("Give one of them (variables: STATEWAY_SERVER, STATEWAY_CONTEXT)."),
+            )
         } else {
             Ok(None)
         };

@@ -18,7 +18,7 @@ pub struct RequestId {
 pub struct WriteOptions {
     #[command(flatten)]
     key: RequestId,
-    /// Reject the command unless the etag is still this one
+    /// Reject the command if the resource no longer has this etag
     #[arg(long, value_parser = input::non_empty)]
     etag: Option<String>,
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Growing pauses with an upper bound, and a bound on how many there are.
+/// Growing delays between retries, with a maximum delay and a maximum number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BackOff {
     pub(crate) first: Duration,
     pub(crate) longest: Duration,
-    /// The most tries after the first.
+    /// The maximum number of retries.
     pub(crate) most: u32,
 }
 
@@ -26,10 +26,10 @@ impl BackOff {
         most: 12,
     };
 
-    /// The pause before retry number `retry` (from 1), or none when there were enough.
+    /// The delay before retry number `retry` (from 1), or none if the maximum is reached.
     ///
-    /// What the gateway asks for is never undercut. `spread` in 0..=255 shortens the pause by up
-    /// to a half, so that many clients do not come back in step.
+    /// The delay is never shorter than the gateway asks for. `spread` in 0..=255 shortens the delay
+    /// by up to a half, so that many clients do not retry at the same time.
     pub(crate) fn pause(
         &self,
         retry: u32,

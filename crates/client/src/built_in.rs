@@ -74,7 +74,7 @@ impl Client {
         make!(self.read(call), approvals.get_approval)
     }
 
-    /// Decides about an approval, in the name of whoever the client acts as.
+    /// Decides about an approval, in the name of the client's caller.
     pub async fn decide_approval(&self, call: DecideApproval) -> Result<v1::Approval, Error> {
         make!(self.write(call), approvals.decide_approval)
     }
@@ -92,7 +92,7 @@ impl Client {
         make!(self.read(call), approvals.get_escalation)
     }
 
-    /// Decides about an escalation, in the name of whoever the client acts as.
+    /// Decides about an escalation, in the name of the client's caller.
     pub async fn resolve_escalation(
         &self,
         call: ResolveEscalation,

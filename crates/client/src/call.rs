@@ -131,7 +131,7 @@ impl<M> Call<M> {
     }
 }
 
-/// What keeps a repeated write from happening twice.
+/// The idempotency key of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeat {
     /// The request id, or the nature of the write.
@@ -176,7 +176,7 @@ pub trait Write {
     /// The request id.
     fn request_id(&mut self) -> &mut String;
 
-    /// What keeps a repetition from happening twice.
+    /// The idempotency key.
     fn repeat(&self) -> Repeat {
         Repeat::Harmless
     }

@@ -25,23 +25,23 @@ use crate::connector::Connector;
 use crate::identity::Identity;
 use crate::{Call, Error, GetProvider, ListProviders, Security, Write};
 
-/// How long a call may take when neither it nor the client says.
+/// The timeout of a call if neither the call nor the client sets one.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// No call may ask for more: a year is as good as for ever, and fits the wire's form.
+/// The longest timeout of a call: one year, which fits into the header `grpc-timeout`.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Longest time to set up a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a connection is asked whether it is still there. Without it a stream on which nothing
-/// happens would wait for ever behind a connection that was dropped without a word.
+/// The interval of HTTP/2 pings. Without pings, a quiet stream would never notice that its
+/// connection was dropped.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// How long it may take to answer that.
+/// The timeout of a ping.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much later than the gateway this side gives up: an answer that is on its way still counts.
+/// The client gives up this much later than the gateway, so that a late answer still arrives.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// A connection to a gateway. Cheap to clone; clones share the connection.
@@ -58,7 +58,7 @@ impl Client {
     /// Connects now. An `https` address is trusted by the certificate authorities of the system.
     ///
     /// # Errors
-    /// An address that is not one, or nothing that answers there.
+    /// The address is not valid, or nothing answers there.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         let connected = Gate::new(url, &Security::default())?.connect().await;
         let channel =
@@ -69,16 +69,16 @@ impl Client {
     /// Connects with the first call, and again whenever the connection is lost.
     ///
     /// # Errors
-    /// An address that is not one.
+    /// The address is not valid.
     pub fn lazy(url: &str) -> Result<Self, Error> {
         Self::lazy_with(url, &Security::default())
     }
 
-    /// The same with certificates or a token. The gateway decides by them who calls.
+    /// Connects with certificates or a token, which authenticate the caller.
     ///
     /// # Errors
-    /// An address that is not one, a file that cannot be used, or a token for an address that would
-    /// send it without encryption beyond this machine.
+    /// The address is not valid, a file cannot be used, or a token would be sent unencrypted to
+    /// another machine.
     pub fn lazy_with(url: &str, security: &Security) -> Result<Self, Error> {
         let mut client = Self::over(Gate::new(url, security)?.connect_lazy());
         client.identity.token.clone_from(&security.token);
@@ -95,14 +95,14 @@ impl Client {
         }
     }
 
-    /// How long calls may take that do not say themselves.
+    /// The timeout of calls without a timeout of their own.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Leaves trying again to the caller.
+    /// Turns retries off.
     #[must_use]
     pub const fn without_retries(mut self) -> Self {
         self.back_off.most = 0;
@@ -145,7 +145,7 @@ impl Client {
         RecoveryClient::new(self.channel.clone()).max_decoding_message_size(self.max_message)
     }
 
-    /// A request that says who makes it.
+    /// A request with the identity of the caller.
     pub(crate) fn request<M>(&self, message: M) -> tonic::Request<M> {
         let mut request = tonic::Request::new(message);
         self.identity.put(request.metadata_mut());
@@ -203,7 +203,7 @@ impl Client {
                 }
                 match self.may_repeat(&plan.repeat, deadline).await {
                     Ok(true) => break,
-                    // Nobody to ask yet.
+                    // No gateway is connected yet.
                     Err(asking) if asking.code() == Code::Unavailable => {}
                     _ => return Err(error.not_repeated()),
                 }
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Asks the gateway whether a write can be repeated without happening twice.
+    /// Asks the gateway whether the write is idempotent.
     async fn may_repeat(&self, repeat: &Repeat, deadline: Instant) -> Result<bool, Error> {
         let Repeat::Capability { needs, provider } = repeat else {
             return Ok(true);
@@ -236,11 +236,12 @@ impl Client {
         }
     }
 
-    /// Makes a call that writes: the same id for every try, so that it happens once. Where the
-    /// provider cannot keep ids there is one try, unless the caller wants at least one.
+    /// Makes a call that writes, with the same request id for every try. If the provider does not
+    /// support request ids, the call is made once, unless the caller asked for at-least-once.
     ///
-    /// With an etag there is one try. Had it been carried out and only its answer been lost, the
-    /// next would be refused by the very etag it changed, and the caller be told it never happened.
+    /// A call with an etag is made once. If the write was carried out and only its answer was lost,
+    /// a second try would fail because of the changed etag, and the caller would see an error
+    /// although the write succeeded.
     pub(crate) async fn write<M, R, F>(
         &self,
         mut call: Call<M>,
@@ -277,7 +278,7 @@ struct Plan {
     repeat: Repeat,
 }
 
-/// Nobody listened, so the gateway cannot have carried the call out.
+/// The connection was refused, so the gateway cannot have carried out the call.
 pub(crate) fn was_not_sent(status: &Status) -> bool {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(status);
     while let Some(error) = at {
@@ -290,7 +291,7 @@ pub(crate) fn was_not_sent(status: &Status) -> bool {
     false
 }
 
-/// Only `UNAVAILABLE` is worth another try without asking the caller (AIP-194).
+/// Only `UNAVAILABLE` is retried automatically (AIP-194).
 fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
     match error.code() {
         Code::Unavailable => back_off.pause(retry, error.retry_after(), spread()),
@@ -298,7 +299,7 @@ fn next_try(back_off: &BackOff, error: &Error, retry: u32) -> Option<Duration> {
     }
 }
 
-/// The way to one gateway.
+/// The connection settings of one gateway.
 pub(crate) struct Gate {
     endpoint: Endpoint,
     /// None for an `http` address.
@@ -320,7 +321,7 @@ impl Gate {
             Some(other) => return Err(wrong(&format!("scheme `{other}` is not supported"))),
             None => return Err(wrong("it has no scheme")),
         };
-        // The connector speaks TLS itself; the transport would refuse an https address.
+        // The connector itself does TLS; the transport would refuse an https address.
         let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         let endpoint = Endpoint::from_shared(format!("http://{authority}"))
             .map_err(|error| wrong(&error.to_string()))?
@@ -351,7 +352,7 @@ impl Gate {
     }
 }
 
-/// A connection without TLS carries no secret beyond this machine.
+/// A token is never sent to another machine without TLS.
 fn check_plain(uri: &Uri, security: &Security) -> Result<(), Error> {
     if security.ca.is_some() || security.certificate.is_some() {
         let why = "certificates need an address that begins with https://";

@@ -1,8 +1,8 @@
-//! What a call answers when it does not answer what was asked.
+//! The error of a call.
 //!
 //! Decoded from the details that the gateway sends with every error (`google.rpc.ErrorInfo`,
-//! `RetryInfo`, `BadRequest`). An error without them did not come from the gateway but from the
-//! way there.
+//! `RetryInfo`, `BadRequest`). An error without them comes from the connection, not from the
+//! gateway.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// The domain of every reason the gateway gives.
+/// The domain of all reasons of the gateway.
 pub(crate) const DOMAIN: &str = "stateway.dev";
 
-/// Reason of errors that this client makes itself.
+/// The reason of errors that the client itself reports.
 const UNREACHABLE: &str = "GATEWAY_UNREACHABLE";
 const DEADLINE: &str = "DEADLINE_EXCEEDED";
 
-/// Why a call did not do what was asked.
+/// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", parts.message)]
 pub struct Error {
@@ -29,7 +29,7 @@ pub struct Error {
 pub struct Violation {
     /// The field, as the API names it.
     pub field: String,
-    /// What is wrong with it.
+    /// The description of the error.
     pub description: String,
 }
 
@@ -58,31 +58,32 @@ impl Error {
         &self.parts.reason
     }
 
-    /// Whose reason it is: `stateway.dev`, or empty when the error did not come from a gateway.
+    /// The domain of the reason: `stateway.dev`, or empty if the error does not come from a
+    /// gateway.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.parts.domain
     }
 
-    /// What happened, for a person.
+    /// The message for a person.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.parts.message
     }
 
-    /// What to do about it; empty when there is nothing to say.
+    /// What the caller can do; may be empty.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.parts.hint
     }
 
-    /// What belongs to the reason: `provider`, `native_code` and the like.
+    /// The metadata of the reason, for example `provider` and `native_code`.
     #[must_use]
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.parts.metadata
     }
 
-    /// How long to wait before another try, where the gateway says.
+    /// The delay before the next try, if the gateway sends one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.parts.retry_after
@@ -94,35 +95,35 @@ impl Error {
         &self.parts.violations
     }
 
-    /// Where in a filter the trouble is, from 1, where the gateway says.
+    /// The column of the error in a filter, from 1, if the gateway reports one.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         self.parts.metadata.get("column")?.parse().ok()
     }
 
-    /// True when a gateway said so, not the connection to it.
+    /// True if the error comes from a gateway, not from the connection.
     #[must_use]
     pub fn is_from_gateway(&self) -> bool {
         !self.parts.reason.is_empty() && self.parts.domain == DOMAIN
     }
 
-    /// True when the call's own deadline came first.
+    /// True if the deadline of the call expired.
     #[must_use]
     pub fn is_deadline(&self) -> bool {
         self.parts.code == Code::DeadlineExceeded
     }
 
-    /// A deadline that passed on this side.
+    /// A deadline that expired in the client.
     pub(crate) fn deadline(timeout: Duration) -> Self {
         Self::local(
             Code::DeadlineExceeded,
             DEADLINE,
             format!("no answer within {timeout:?}"),
-            "Give the call more time, or ask `providers list` which provider is slow.",
+            "Use a longer timeout, or run `stateway providers list` to see which provider is slow.",
         )
     }
 
-    /// The same error of a write that was not tried again because it could happen twice.
+    /// The same error, for a write that was not retried because it is not idempotent.
     pub(crate) fn not_repeated(mut self) -> Self {
         self.parts.hint =
             "The write may have been carried out, and the provider cannot recognise a \
@@ -141,7 +142,7 @@ impl Error {
         )
     }
 
-    /// An address that cannot be one.
+    /// An address that is not valid.
     pub(crate) fn address(url: &str, why: &str) -> Self {
         Self::local(
             Code::InvalidArgument,
@@ -151,7 +152,7 @@ impl Error {
         )
     }
 
-    /// A name that no header can carry.
+    /// A name that cannot be sent in a header.
     pub(crate) fn identity(what: &str, name: &str) -> Self {
         Self::local(
             Code::InvalidArgument,
@@ -186,7 +187,7 @@ impl Error {
         }
     }
 
-    /// A status as it came back, whoever made it.
+    /// Converts a status of a gateway, a proxy or the transport.
     pub(crate) fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
         match details.error_info() {
@@ -217,14 +218,15 @@ impl Error {
         }
     }
 
-    /// A status that no gateway made: the connection, a proxy, or this side's own timer.
+    /// Converts a status that does not come from a gateway: from the connection, a proxy, or the
+    /// timer of the client.
     fn from_the_way_there(status: &Status) -> Self {
         if timed_out(status) {
             return Self::local(
                 Code::DeadlineExceeded,
                 DEADLINE,
                 "no answer before the deadline".into(),
-                "Give the call more time, or ask `providers list` which provider is slow.",
+                "Use a longer timeout, or run `stateway providers list` to see which provider is slow.",
             );
         }
         if status.code() == Code::Unavailable || has_source(status) {
@@ -252,15 +254,16 @@ fn has_source(status: &Status) -> bool {
     std::error::Error::source(status).is_some()
 }
 
-/// What lies at the bottom says most: `Connection refused` rather than `transport error`.
+/// The innermost source is the most specific: `Connection refused` rather than `transport error`.
 fn innermost(status: &Status) -> String {
     let mut at: &dyn std::error::Error = status;
     while let Some(source) = at.source() {
         at = source;
     }
-    match has_source(status) {
-        true => at.to_string(),
-        false => status.message().to_owned(),
+    if has_source(status) {
+        at.to_string()
+    } else {
+        status.message().to_owned()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The standard health service, which asks for no proof of who calls.
+//! The standard health service, which needs no authentication.
 
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;

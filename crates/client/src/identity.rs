@@ -1,4 +1,4 @@
-//! Who the calls of a client come from.
+//! The caller that a client names in its calls.
 
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 
@@ -8,7 +8,7 @@ use crate::{Client, Error};
 const ACTOR: &str = "x-stateway-actor";
 const ROLES: &str = "x-stateway-roles";
 
-/// What every call says about who makes it; nothing unless it is told.
+/// The identity headers of every call (default: none).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Identity {
     actor: Option<AsciiMetadataValue>,
@@ -58,9 +58,9 @@ impl Identity {
 }
 
 impl Client {
-    /// Says with every call who makes it, and with which roles.
+    /// Sends the name and the roles of the caller with every call.
     ///
-    /// A gateway without authentication believes it: it listens on loopback only. A gateway with
+    /// A gateway without authentication accepts them, and listens on loopback only. A gateway with
     /// authentication takes the name and the roles from a certificate or a token
     /// ([`Client::lazy_with`]) and refuses a call with these headers, unless it comes from a configured
     /// proxy.

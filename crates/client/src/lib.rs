@@ -1,18 +1,18 @@
 //! The Rust client of the Stateway API.
 //!
-//! [`Client`] has one method per call. What goes in is a [`Call`]: a message and how long it may
-//! take, built with [`Start::new`](Call), [`List::new`](Call) and so on. What comes out are the
-//! API's own messages ([`v1`]), or an [`Error`] that is typed all the way down to its reason.
+//! [`Client`] has one method per call. Each method takes a [`Call`]: a message with a timeout,
+//! built with [`Start::new`](Call), [`List::new`](Call) and so on. It returns the messages of the
+//! API ([`v1`]), or an [`Error`] with a code and a reason.
 //!
-//! Two things are done for the caller and nothing else is. A call that found the gateway or a
-//! provider unavailable is tried again, a few times, under the same request id. A write is tried
-//! again only if it cannot happen twice: starts, signals and retries need a provider with the
+//! The client retries calls and resumes watches. If the gateway or a provider is unavailable, the
+//! client retries the call a few times with the same request id. The client retries a write only if
+//! the write is idempotent: starts, signals and retries need a provider with the
 //! capabilities `start_idempotent`, `signal_idempotent`, `retry_now_idempotent` and
-//! `retry_from_idempotent`, which the client asks for before it repeats one
-//! ([`Call::at_least_once`] repeats them anyway); a write that names an etag is left to the caller.
-//! And a [`Watch`] continues after a broken connection from where it was.
+//! `retry_from_idempotent`, which the client reads before it retries ([`Call::at_least_once`]
+//! retries without them). A write with an etag is not retried. A [`Watch`] resumes after a broken
+//! connection.
 //!
-//! [`Worker`] is the other side: it takes step tasks from the gateway and answers them.
+//! [`Worker`] takes tasks of steps from the gateway and answers them.
 //!
 //! ```no_run
 //! use stateway_client::{Client, Start, Wait};
@@ -61,7 +61,7 @@ pub use health::CheckHealth;
 pub use list::Items;
 pub use payload::PayloadParts;
 pub use recovery::VerifyProgress;
-pub use security::Security;
+pub use security::{Security, token_for};
 pub use stateway_proto::filter::quoted;
 pub use stateway_proto::v1;
 pub use sub_state::{SUB_STATES, is_finished, sub_state_of, word_of};

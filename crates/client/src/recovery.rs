@@ -17,7 +17,7 @@ macro_rules! make {
     };
 }
 
-/// How far a look at every execution has come.
+/// The progress of a verification of all executions.
 #[derive(Debug)]
 pub struct VerifyProgress {
     stream: Streaming<v1::VerifyExecutionsResponse>,

@@ -1,4 +1,4 @@
-//! How a client connects beyond this machine: whom it trusts, and how it proves who it is.
+//! How a client connects to other machines: the authorities that it trusts, and its credentials.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The longest token that gateways accept.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-/// Whom a client trusts, and how it proves who it is.
+/// The certificate authorities that a client trusts, and its credentials.
 ///
 /// Certificates are read for every new connection and a token file when it changes, so that renewed
 /// files are used without a restart.
@@ -55,13 +55,26 @@ impl Security {
     ///
     /// # Errors
     /// A file that cannot be read, or without a token that a header can carry.
-    pub fn token_file(mut self, file: impl Into<PathBuf>) -> Result<Self, Error> {
-        let path = file.into();
-        let known = read(&path).map_err(|why| {
+    pub fn token_file(self, file: impl Into<PathBuf>) -> Result<Self, Error> {
+        self.file(file.into(), None)
+    }
+
+    /// Sends the token or API key in the first line of this file with every call, as long as its second line is
+    /// this gateway. So a file that gets the credential of another gateway is never read for this one.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is for another gateway, or without a token that a header can carry.
+    pub fn token_file_for(self, gateway: &str, file: impl Into<PathBuf>) -> Result<Self, Error> {
+        self.file(file.into(), Some(gateway.to_owned()))
+    }
+
+    fn file(mut self, path: PathBuf, gateway: Option<String>) -> Result<Self, Error> {
+        let known = read(&path, gateway.as_deref()).map_err(|why| {
             Error::credentials(format!("the token file `{}` {why}", path.display()))
         })?;
         let file = TokenFile {
             path,
+            gateway,
             known: Mutex::new(known),
         };
         self.token = Some(Token::File(Arc::new(file)));
@@ -79,6 +92,8 @@ pub(crate) enum Token {
 /// A token file and what it contained last.
 pub(crate) struct TokenFile {
     path: PathBuf,
+    /// The gateway that the file must name.
+    gateway: Option<String>,
     known: Mutex<Known>,
 }
 
@@ -114,7 +129,7 @@ impl TokenFile {
         if known.checked.elapsed() >= CHECK_EVERY {
             known.checked = Instant::now();
             if modified(&self.path) != known.modified
-                && let Ok(fresh) = read(&self.path)
+                && let Ok(fresh) = read(&self.path, self.gateway.as_deref())
             {
                 *known = fresh;
             }
@@ -127,14 +142,27 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).ok()?.modified().ok()
 }
 
-fn read(path: &Path) -> Result<Known, String> {
+fn read(path: &Path, gateway: Option<&str>) -> Result<Known, String> {
     let modified = modified(path);
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let token = match gateway {
+        None => &text,
+        Some(gateway) => {
+            token_for(&text, gateway).ok_or_else(|| "is for another gateway".to_owned())?
+        }
+    };
     Ok(Known {
-        header: header(&text)?,
+        header: header(token)?,
         modified,
         checked: Instant::now(),
     })
+}
+
+/// The token of a file that names its gateway in the second line; none if that is another one.
+#[must_use]
+pub fn token_for<'t>(text: &'t str, gateway: &str) -> Option<&'t str> {
+    let (token, named) = text.split_once('\n')?;
+    (named.trim_end_matches('\n') == gateway).then_some(token)
 }
 
 /// The error never quotes the token.
@@ -158,6 +186,22 @@ fn header(token: &str) -> Result<AsciiMetadataValue, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_for_another_gateway_is_not_read() {
+        let text = "t0ken\nhttps://a\n";
+        assert_eq!(token_for(text, "https://a"), Some("t0ken"));
+        for (text, gateway) in [
+            (text, "https://b"),
+            (text, "https://a/"),
+            (text, ""),
+            ("t0ken\n", "https://a"),
+            ("t0ken", "https://a"),
+            ("t0ken\nhttps://b\nhttps://a\n", "https://a"),
+        ] {
+            assert_eq!(token_for(text, gateway), None, "{text} {gateway}");
+        }
+    }
 
     #[test]
     fn a_token_is_never_shown() {

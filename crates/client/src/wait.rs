@@ -1,7 +1,7 @@
 //! Waiting for as long as it takes, over many calls.
 //!
 //! One `WaitExecution` ends with its deadline, with the gateway's longest one, or with the gateway.
-//! A wait goes on over all of these until its own deadline comes.
+//! A wait continues over all of these until its own deadline.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use tonic::Code;
 use crate::back_off::{BackOff, spread};
 use crate::{Client, Error, Wait};
 
-/// One call asks for no more than this, so that neither a gateway's longest deadline nor a proxy's
-/// patience ends it early.
+/// The longest deadline of one call, so that neither the gateway nor a proxy ends the call early.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What is left for an answer when the deadline has all but come.
+/// The shortest deadline of a call shortly before the end of the wait.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// A gateway answers a little before the deadline. Earlier than this, it is shutting down.
@@ -28,14 +27,13 @@ const REACHED: Duration = Duration::from_secs(2);
 impl Client {
     /// Waits until the execution has finished or shows one of the wanted sub-states.
     ///
-    /// Without a timeout of its own the call waits for as long as it takes, also while a gateway
-    /// is restarted. `reached` is false, and the execution is shown as it is, when the timeout
-    /// came first.
+    /// Without a timeout, the call waits without a limit, also while a gateway is restarted. If the
+    /// timeout expires first, `reached` is false and the response has the current execution.
     ///
     /// # Errors
-    /// What the gateway refuses, or that it cannot be reached.
+    /// The gateway refuses the call or cannot be reached.
     pub async fn wait(&self, call: Wait) -> Result<WaitExecutionResponse, Error> {
-        // A deadline beyond what a clock can say is none.
+        // A deadline that the clock cannot represent means no deadline.
         let deadline = call
             .timeout
             .and_then(|timeout| Instant::now().checked_add(timeout));

@@ -1,9 +1,9 @@
-//! A watch that continues by itself.
+//! A watch that resumes automatically.
 //!
-//! After a broken connection a watch resumes from the last cursor, so nothing is lost and nothing
-//! comes twice. Where that is not possible (the cursor is too old, or there is none) the reader learns
-//! by [`Change::Resync`] that the present set follows again. Every interruption is reported, and the
-//! reader never has to act on one.
+//! After a broken connection, a watch resumes from the last cursor, so no change is lost or
+//! reported twice. If that is not possible (the cursor is too old, or there is none), the watch
+//! reports [`Change::Resync`] and then the current set. Every interruption is reported, but needs
+//! no action.
 
 mod message;
 
@@ -16,24 +16,24 @@ pub use self::message::WatchMessage;
 use crate::back_off::{BackOff, spread};
 use crate::{Call, Client, Error, WatchApprovals, WatchRequest};
 
-/// One thing that a watch reports: of executions, or of approvals.
+/// One change that a watch reports: of executions, or of approvals.
 #[derive(Debug, Clone)]
 pub enum Change<T = v1::Execution> {
     /// It exists, or passes the filter now.
     Added(T),
     /// It changed.
     Modified(T),
-    /// It is gone, or does not pass the filter any more; shown as it was last seen. An approval that
-    /// has ended is shown as it ended.
+    /// It was removed, or no longer matches the filter; in its last known state. An approval that
+    /// has ended is in its final state.
     Removed(T),
-    /// The present set is complete, or nothing has happened for a while.
+    /// The current set is complete, or nothing has changed for a while.
     Bookmark {
-        /// The providers that do not answer at present.
+        /// The providers that do not answer.
         unreachable: Vec<String>,
     },
-    /// Changes were missed. The present set follows: forget what is not in it.
+    /// Changes were missed. The current set follows: drop everything that is not in it.
     Resync,
-    /// The connection broke. The watch continues by itself; what it misses is announced by
+    /// The connection broke. The watch resumes automatically; if changes were missed, it reports
     /// [`Change::Resync`].
     Interrupted(Error),
 }
@@ -44,11 +44,11 @@ pub struct Watch<M: WatchMessage = v1::WatchExecutionsRequest> {
     request: Call<M>,
     stream: Option<Streaming<M::Response>>,
     cursor: String,
-    /// Something was told that a new present set would tell again.
+    /// A change was reported that a new current set would report again.
     told: bool,
-    /// Set when the present set begins anew and the reader must know first.
+    /// Set if the current set begins again and [`Change::Resync`] must come first.
     resync: bool,
-    /// Tries in a row that brought nothing.
+    /// Consecutive tries without a message.
     failures: u32,
     not_before: Instant,
     ended: bool,
@@ -57,9 +57,9 @@ pub struct Watch<M: WatchMessage = v1::WatchExecutionsRequest> {
 impl Client {
     /// Follows one execution, or a collection of them.
     ///
-    /// A watch does not end by itself, not even when the one execution it follows has finished:
-    /// the gateway keeps the stream open. The caller drops it when it has seen enough, for which
-    /// [`is_finished`](crate::is_finished) helps.
+    /// A watch does not end automatically, not even when the one execution that it follows has
+    /// finished: the gateway keeps the stream open. The caller drops the watch;
+    /// [`is_finished`](crate::is_finished) tells when.
     #[must_use]
     pub fn watch(&self, request: WatchRequest) -> Watch {
         Watch::new(self, request)
@@ -67,7 +67,7 @@ impl Client {
 
     /// Follows the pending approvals of one provider or of all.
     ///
-    /// A watch does not end by itself. After a broken connection it begins again with
+    /// A watch does not end automatically. After a broken connection it begins again with
     /// [`Change::Resync`] and the pending approvals.
     #[must_use]
     pub fn watch_approvals(&self, request: WatchApprovals) -> Watch<v1::WatchApprovalsRequest> {
@@ -90,7 +90,7 @@ impl<M: WatchMessage> Watch<M> {
         }
     }
 
-    /// The next change. The watch is over only after an error, and then there is none.
+    /// The next change; none after an error, which ends the watch.
     pub async fn next(&mut self) -> Option<Result<Change<M::Item>, Error>> {
         while !self.ended {
             if std::mem::take(&mut self.resync) {
@@ -156,7 +156,7 @@ impl<M: WatchMessage> Watch<M> {
         change
     }
 
-    /// What becomes of an error: the end, a new beginning, or another try.
+    /// Decides whether an error ends the watch, restarts it or is retried.
     fn failed(&mut self, error: Error) -> Result<Change<M::Item>, Error> {
         let expired = error.code() == Code::OutOfRange && error.reason() == "CURSOR_EXPIRED";
         if expired && !self.cursor.is_empty() {
@@ -190,7 +190,7 @@ impl<M: WatchMessage> Watch<M> {
     }
 }
 
-/// What another try may not meet again. A watch outlives whoever was too busy to open it.
+/// Errors that are retried. A watch also retries if the gateway is too busy to open it.
 fn may_pass(error: &Error) -> bool {
     error.retry_after().is_some()
         || matches!(
@@ -199,8 +199,8 @@ fn may_pass(error: &Error) -> bool {
         )
 }
 
-/// Streams break in many ways, and the code a break is reported under says little. What counts
-/// is that no gateway said it.
+/// A stream can break with any code. An error that does not come from a gateway is a broken
+/// connection.
 fn is_of_the_way(error: &Error) -> bool {
     !error.is_from_gateway()
         && matches!(

@@ -20,11 +20,10 @@
 //! # }
 //! ```
 //!
-//! What is done for the caller: the connection is taken up again under the same id; answers are
-//! sent again until the gateway has them on disk or refuses them; the gateway is told regularly
-//! that the worker lives; a handler that panics fails its task and nothing else; a handler whose
-//! execution is cancelled is asked to stop ([`Task::cancelled`]) and its answer is sent; a stop
-//! finishes the tasks that have begun and gives back those that have not.
+//! The worker reconnects under the same id. It sends each answer again until the gateway has stored
+//! or refused it, and sends heartbeats. A handler that panics fails its task and nothing else. A
+//! handler whose execution is cancelled is asked to stop ([`Task::cancelled`]), and its answer is
+//! sent. When the worker stops, it finishes the tasks that have begun and gives back the others.
 
 mod desk;
 mod failure;
@@ -52,10 +51,10 @@ use crate::{Error, Security};
 use handler::{Handlers, boxed};
 use session::Driver;
 
-/// How long handlers may go on after a stop, unless the worker says otherwise.
+/// The default of [`Worker::drain`].
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// A worker that is being put together. [`Worker::run`] or [`Worker::serve`] lets it work.
+/// The settings of a worker. [`Worker::run`] or [`Worker::serve`] starts it.
 #[must_use]
 pub struct Worker {
     endpoint: String,
@@ -68,37 +67,37 @@ pub struct Worker {
     security: Security,
 }
 
-/// What a worker tells beside doing its work. It need not be acted upon.
+/// An event of the worker's connection, for information only.
 #[derive(Debug, Clone)]
 pub enum WorkerNews {
-    /// The gateway knows the worker and sends it tasks.
+    /// The worker is connected and receives tasks.
     Connected {
         /// Its id.
         worker_id: String,
         /// How long it may be silent.
         lease: Duration,
     },
-    /// The connection broke or could not be made; the worker tries again by itself.
+    /// The connection broke or could not be made; the worker retries.
     Interrupted(Error),
-    /// An answer came too late or twice; what was done is not recorded.
+    /// An answer was too late or sent twice, so it is not recorded.
     Refused {
         /// Which task.
         task_token: String,
-        /// Why, as a stable word.
+        /// The machine-readable reason.
         reason: String,
-        /// Why, for a person.
+        /// The message for a person.
         message: String,
     },
     /// The worker stops: it finishes what has begun and takes nothing more.
     Stopping {
-        /// How many tasks it still works on.
+        /// The number of tasks in progress.
         under_way: usize,
     },
 }
 
 impl Worker {
-    /// A worker for the gateway at this address, `http://127.0.0.1:7380` for example. It takes
-    /// one task at a time until it is told otherwise.
+    /// A worker for the gateway at this address, `http://127.0.0.1:7380` for example. It takes one
+    /// task at a time unless [`Worker::capacity`] is set.
     pub fn new(endpoint: impl Into<String>) -> Self {
         let offer = v1::Offer {
             worker_id: uuid::Uuid::now_v7().to_string(),
@@ -117,8 +116,8 @@ impl Worker {
         }
     }
 
-    /// Works in the name of this person or service (default: nobody in particular). They cannot decide
-    /// about approvals and escalations of the steps that the worker runs.
+    /// Sets the identity of the worker: a person or a service (default: none). This identity cannot
+    /// decide about approvals and escalations of the steps that the worker runs.
     ///
     /// # Errors
     /// A name that is empty or not plain ASCII without blanks.
@@ -133,26 +132,26 @@ impl Worker {
         self
     }
 
-    /// Takes tasks of this role; may be said several times. A worker without a role takes only
-    /// tasks that ask for none.
+    /// Takes tasks of this role; can be called several times. A worker without a role takes only
+    /// tasks that need no role.
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.offer.roles.push(role.into());
         self
     }
 
-    /// Has this skill; may be said several times.
+    /// Adds a skill; can be called several times.
     pub fn skill(mut self, skill: impl Into<String>) -> Self {
         self.offer.skills.push(skill.into());
         self
     }
 
-    /// How many tasks are worked on at once; at least one.
+    /// The maximum number of tasks in progress (default: 1, which is also the minimum).
     pub fn capacity(mut self, tasks: u32) -> Self {
         self.offer.capacity = i32::try_from(tasks.max(1)).unwrap_or(i32::MAX);
         self
     }
 
-    /// How many tasks may lie ready beside those, so that none has to be waited for.
+    /// The maximum number of further tasks that the worker fetches in advance.
     pub fn prefetch(mut self, tasks: u32) -> Self {
         self.offer.prefetch = i32::try_from(tasks).unwrap_or(i32::MAX);
         self
@@ -164,20 +163,20 @@ impl Worker {
         self
     }
 
-    /// Works for this provider, `providers/{provider}`; for the gateway's own engine otherwise.
+    /// Works for this provider, `providers/{provider}` (default: the built-in engine).
     pub fn provider(mut self, provider: impl Into<String>) -> Self {
         self.offer.provider = provider.into();
         self
     }
 
-    /// Chooses the worker's id. A random one is made otherwise; choose it where the process that
-    /// comes after a crash is to take up the tasks of the one before.
+    /// The id of the worker (default: random). Set an id if a restarted process must keep the tasks
+    /// of its predecessor.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.offer.worker_id = id.into();
         self
     }
 
-    /// Does tasks with this action; it goes before [`Worker::on_role`].
+    /// Sets the handler of tasks with this action; takes precedence over [`Worker::on_role`].
     pub fn on<H, F, A>(mut self, action: impl Into<String>, handler: H) -> Self
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -190,7 +189,7 @@ impl Worker {
         self
     }
 
-    /// Does tasks of this role, and takes them.
+    /// Takes tasks of this role, and sets their handler.
     pub fn on_role<H, F, A>(mut self, role: impl Into<String>, handler: H) -> Self
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -205,31 +204,31 @@ impl Worker {
         self
     }
 
-    /// Stops when this resolves: nothing more is taken, what lies ready is given back, what has
-    /// begun may finish.
+    /// Stops when this resolves: the worker takes no more tasks, gives back tasks that have not
+    /// begun, and finishes the others.
     pub fn until(mut self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         self.stop = stop.boxed();
         self
     }
 
-    /// How long what has begun may go on after a stop; 30 seconds otherwise. What is not done by
-    /// then is given back.
+    /// How long tasks that have begun may continue after a stop (default: 30 seconds). Then they
+    /// are given back.
     pub const fn drain(mut self, drain: Duration) -> Self {
         self.drain = drain;
         self
     }
 
-    /// Is told what happens to the connection.
+    /// Receives the events of the connection.
     pub fn observe(mut self, tell: impl Fn(&WorkerNews) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self
     }
 
-    /// Works until it is stopped; tasks without a handler of their own go to this one.
+    /// Runs until the worker is stopped; this handler gets the tasks without their own handler.
     ///
     /// # Errors
-    /// The address is not one, or the gateway will never take this worker: a role that it may
-    /// not have, a provider without workers. A gateway that cannot be reached is waited for.
+    /// The address is not valid, or the gateway refuses this worker permanently: a role that it may
+    /// not have, or a provider without workers. If the gateway cannot be reached, the worker waits.
     pub async fn run<H, F, A>(mut self, handler: H) -> Result<(), Error>
     where
         H: Fn(Task) -> F + Send + Sync + 'static,
@@ -240,10 +239,10 @@ impl Worker {
         self.serve().await
     }
 
-    /// Works until it is stopped; tasks without a handler fail.
+    /// Runs until the worker is stopped; tasks without a handler fail.
     ///
     /// # Errors
-    /// As [`Worker::run`].
+    /// The same as [`Worker::run`].
     pub async fn serve(mut self) -> Result<(), Error> {
         let channel = Gate::new(&self.endpoint, &self.security)?.connect_lazy();
         self.identity.token.clone_from(&self.security.token);

@@ -233,7 +233,7 @@ impl Subject for WireSubject {
             match connected(&self.config, self.overlay.clone()).await {
                 Ok(provider) => return Ok(provider),
                 Err(error) if Instant::now() > patience => {
-                    let message = format!("the provider did not come up again: {error}");
+                    let message = format!("the provider did not start again: {error}");
                     return Err(fail(&self.failure, message));
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,

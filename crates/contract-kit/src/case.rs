@@ -20,7 +20,7 @@ pub enum Stop {
     Skipped(String),
 }
 
-/// What a case comes to.
+/// The result of a case.
 pub type Outcome = Result<(), Stop>;
 
 impl From<Skip> for Stop {

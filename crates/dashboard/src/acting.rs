@@ -27,11 +27,11 @@ async fn ask(visitor: Visitor, query: Fields) -> Response {
 fn question(visitor: &Visitor, back: &str) -> Markup {
     let acting = &visitor.acting;
     html! {
-        h2 #dialog-title { "Who are you?" }
+        h2 #dialog-title { "Your name" }
         @if acting.fixed {
             p { "You are signed in as " b { (acting.actor) } "." }
         } @else {
-            p { "What you do here is recorded under this name. It is kept in this browser." }
+            p { "Your actions are recorded under this name. The name is stored in this browser." }
             form method="post" action="/acting" {
                 (hidden(visitor))
                 input type="hidden" name="back" value=(back);
@@ -43,9 +43,9 @@ fn question(visitor: &Visitor, back: &str) -> Markup {
                     input name="roles" value=(acting.roles) autocomplete="off" placeholder="ops, release";
                 }
                 div.buttons {
-                    button.primary { "Act under this name" }
+                    button.primary { "Use this name" }
                     @if !acting.actor.is_empty() {
-                        button name="forget" value="1" formnovalidate { "Forget it" }
+                        button name="forget" value="1" formnovalidate { "Remove the name" }
                     }
                     a.button href=(back) data-close { "Not now" }
                 }

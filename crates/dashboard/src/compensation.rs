@@ -8,7 +8,7 @@ use crate::problem::Problem;
 /// Whether completed steps are compensated; as the definition says unless someone chooses.
 pub(crate) fn field(typed: &str) -> Markup {
     let choices = [
-        ("", "as the definition's failurePolicy says"),
+        ("", "according to the definition's failurePolicy"),
         ("compensate", "compensate completed steps"),
         ("none", "compensate nothing"),
     ];
@@ -30,8 +30,8 @@ pub(crate) fn choice(word: &str) -> Result<Compensation, Problem> {
         "compensate" => Ok(Compensation::Compensate),
         "none" => Ok(Compensation::Skip),
         _ => Err(Problem::invalid(
-            "That is not a choice about compensation.",
-            "Choose one of the list.",
+            "This choice about compensation is unknown.",
+            "Choose one from the list.",
         )),
     }
 }

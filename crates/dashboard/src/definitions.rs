@@ -11,6 +11,7 @@ mod source;
 mod start;
 mod trigger;
 
+pub use action::definition_actions;
 pub(crate) use name::DefinitionPath;
 pub(crate) use trigger::disabled;
 

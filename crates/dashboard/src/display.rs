@@ -46,8 +46,8 @@ impl Times {
     const fn title(self) -> &'static str {
         match self {
             Self::Relative => "relative (3 min ago)",
-            Self::Utc => "by the clock, UTC",
-            Self::Local => "by the clock of this browser (needs JavaScript)",
+            Self::Utc => "absolute, UTC",
+            Self::Local => "absolute, in the time zone of this browser (needs JavaScript)",
         }
     }
 
@@ -107,7 +107,7 @@ fn question(visitor: &Visitor, back: &str) -> Markup {
     let chosen = visitor.display;
     html! {
         h2 #dialog-title { "Display" }
-        p { "Kept in this browser." }
+        p { "Stored in this browser." }
         form method="post" action="/display" {
             (hidden(visitor))
             input type="hidden" name="back" value=(back);
@@ -120,7 +120,7 @@ fn question(visitor: &Visitor, back: &str) -> Markup {
             }
             label.check {
                 input type="checkbox" name="keys" value="on" checked[chosen.keys];
-                "Single keys act: j, k, n, / and ?"
+                "Keyboard shortcuts: j, k, n, / and ?"
             }
             div.buttons {
                 button.primary { "Keep" }

@@ -26,6 +26,7 @@ use axum::routing::get;
 
 use crate::Site;
 
+pub use action::execution_actions;
 pub(crate) use action::{Action, Answer, perform};
 pub(crate) use command::quoted;
 pub(crate) use steps::of_definition;

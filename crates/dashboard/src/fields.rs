@@ -19,12 +19,12 @@ impl Fields {
         Self(pairs.take(MOST).collect())
     }
 
-    /// A field's value without blanks around it; empty when it is not there.
+    /// The trimmed value of a field; empty if the form has no such field.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.raw(name).trim()
     }
 
-    /// A field's value as it came; empty when it is not there.
+    /// The unchanged value of a field; empty if the form has no such field.
     pub(crate) fn raw(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value)
@@ -41,7 +41,7 @@ impl Fields {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether the field is there at all.
+    /// Whether the form has the field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
     }

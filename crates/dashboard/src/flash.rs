@@ -58,9 +58,10 @@ impl Flash {
     }
 
     pub(crate) fn render(&self) -> Markup {
-        let (class, role) = match self.good {
-            true => ("note good", "status"),
-            false => ("note bad", "alert"),
+        let (class, role) = if self.good {
+            ("note good", "status")
+        } else {
+            ("note bad", "alert")
         };
         html! {
             div class=(class) role=(role) {

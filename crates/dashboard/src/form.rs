@@ -40,13 +40,13 @@ pub(crate) fn asks_name(visitor: &Visitor) -> bool {
     visitor.acting.actor.is_empty() && !visitor.acting.fixed
 }
 
-/// Asks for the name to act under, of whoever has not said it yet.
+/// Asks for the name of the visitor, unless it is known.
 pub(crate) fn name_field(visitor: &Visitor) -> Markup {
     html! {
         @if visitor.acting.fixed && visitor.acting.actor.is_empty() {
-            p.muted { "The proxy in front of this gateway does not say who you are." }
+            p.muted { "The proxy in front of this gateway does not send your name." }
         } @else if visitor.acting.actor.is_empty() {
-            label { "Your name, for the record"
+            label { "Your name (recorded)"
                 input name="actor" required maxlength="128" pattern="[!-~]+"
                     autocomplete="username" placeholder="ada@example.org";
             }
@@ -67,7 +67,7 @@ const TYPED: [(&str, &str); 10] = [
     ("id", "Id"),
     ("labels", "Labels"),
     ("name", "Name"),
-    ("actor", "Your name, for the record"),
+    ("actor", "Your name (recorded)"),
 ];
 
 /// The form again, with what was typed: its token is of a gateway that was restarted since, or of another
@@ -83,7 +83,7 @@ fn again(visitor: &Visitor, path: &str, fields: &Fields) -> Response {
         h2 #dialog-title { "Send the form again" }
         p {
             "The gateway was restarted after this form was opened, or you signed in again. "
-            b { "Nothing was done yet." } " Check the form and send it again."
+            b { "Nothing was changed." } " Check the form and send it again."
         }
         form method="post" action=(path) {
             input type="hidden" name=(TOKEN) value=(visitor.token());
@@ -136,7 +136,7 @@ impl FromRequest<Site> for Submitted {
         let Ok(mut visitor) = Visitor::from_request_parts(&mut parts, site).await;
         let Ok(body) = to_bytes(body, LARGEST).await else {
             return Err(Problem::invalid(
-                "The form is too large, or broke off.",
+                "The form is too large or incomplete.",
                 "At most 2 MiB can be sent from a page. Use the API or the command line.",
             )
             .into_response());

@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) note: String,
     /// Where a click leads.
     pub(crate) href: Option<String>,
-    /// Once done it can be undone.
+    /// The step has a compensation.
     pub(crate) undoable: bool,
     /// It runs only under a condition.
     pub(crate) conditional: bool,
@@ -45,9 +45,9 @@ pub(crate) struct Node {
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: Vec<(usize, usize)>,
-    /// The way back when what was done is undone, drawn dashed; empty when nothing is.
+    /// The path of the rollback, drawn dashed; empty without a rollback.
     pub(crate) undo: Vec<(usize, usize)>,
-    /// The way back is being gone, or was.
+    /// The rollback is in progress or has ended.
     pub(crate) undoing: bool,
 }
 
@@ -88,9 +88,10 @@ impl Graph {
         let (width, height) = layout.size();
         let view = format!("0 0 {width} {height}");
         // What is inside a picture cannot be reached; links must be.
-        let role = match self.nodes.iter().any(|node| node.href.is_some()) {
-            true => "group",
-            false => "img",
+        let role = if self.nodes.iter().any(|node| node.href.is_some()) {
+            "group"
+        } else {
+            "img"
         };
         html! {
             (self.tools())

@@ -74,7 +74,7 @@ fn is_ours(headers: &HeaderMap) -> bool {
 fn foreign() -> Problem {
     Problem::forbidden(
         "This form was not sent from a page of this gateway.",
-        "Open the page here and send it again. Programs use the API, not the pages.",
+        "Open the page and send the form again. Programs use the API, not the pages.",
     )
 }
 

@@ -184,7 +184,7 @@ fn keys() -> Markup {
         ("k", "row before"),
         ("Enter", "open the row"),
         ("/", "filter"),
-        ("n", "show what is new"),
+        ("n", "show new entries"),
         ("?", "these keys"),
         ("Esc", "close"),
     ];

@@ -51,6 +51,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 
+pub use crate::definitions::definition_actions;
+pub use crate::execution::execution_actions;
+
 use crate::api::Api;
 use crate::executions::ListLook;
 use crate::live::Part;
@@ -72,7 +75,7 @@ pub(crate) struct Site {
     pub(crate) lists: Topics<ListLook>,
 }
 
-/// The most live streams at once: tabs that are looked at.
+/// The maximum number of live streams, one for each open tab.
 const MOST_STREAMS: usize = 500;
 
 /// The pages over an API. `stop` ends their live streams.

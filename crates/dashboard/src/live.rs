@@ -71,7 +71,7 @@ pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
     let html = html! {
         div #trouble {
             @if let Some(problem) = problem {
-                p.muted { "This page could not be brought up to date; what it shows may be old." }
+                p.muted { "This page could not be brought up to date; the data shown may be outdated." }
                 (problem.render())
             }
         }
@@ -136,7 +136,7 @@ fn whole(parts: impl Stream<Item = Vec<Part>> + Send) -> impl Stream<Item = Vec<
     })
 }
 
-/// Looks at once and then at a pace.
+/// Reads immediately, then at a fixed interval.
 pub(crate) fn every<F, R>(pace: Duration, look: F) -> BoxStream<'static, Vec<Part>>
 where
     F: Fn() -> R + Send + 'static,

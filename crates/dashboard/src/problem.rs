@@ -104,9 +104,9 @@ impl IntoResponse for Problem {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::FORBIDDEN => "Refused",
-            StatusCode::BAD_REQUEST => "Not understood",
-            StatusCode::CONFLICT => "Not now",
-            _ => "Something is in the way",
+            StatusCode::BAD_REQUEST => "Invalid request",
+            StatusCode::CONFLICT => "Not possible in this state",
+            _ => "The request failed",
         };
         let body = html! {
             h1 { (title) }

@@ -83,7 +83,7 @@ fn empty() -> Markup {
     html! {
         section.empty {
             h2 { "No schedule" }
-            p { "A definition with a schedule starts executions by itself:" }
+            p { "A definition with a schedule starts executions automatically:" }
             pre tabindex="0" { code { "trigger:\n  schedule: \"0 3 * * *\"" } }
         }
     }

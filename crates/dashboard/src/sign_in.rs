@@ -42,7 +42,7 @@ fn content(page: &SignInPage) -> Markup {
         }
         div.question {
             @if page.provider.is_some() {
-                p { "Sign in to see and steer executions." }
+                p { "Sign in to see and control executions." }
                 div.buttons {
                     a.button.primary #provider href=(start(page)) { "Sign in with " (provider(page)) }
                 }

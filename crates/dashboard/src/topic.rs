@@ -38,7 +38,8 @@ impl<T: Send + Sync + 'static> Topics<T> {
         }
     }
 
-    /// Follows a topic; `read` starts its reader if none is there. The stream ends with the reader.
+    /// Follows a topic; `read` starts its reader if the topic has none. The stream ends with the
+    /// reader.
     pub(crate) fn follow(
         &self,
         key: String,

@@ -1,6 +1,6 @@
-//! Who looks at a page: a session that forms are bound to, and the name they act under.
+//! The visitor of a page: a session that forms are bound to, and the name for actions.
 //!
-//! A visitor who has proved an identity acts under it, and the API gets it unchanged. Without
+//! An authenticated visitor acts under that identity, and the API gets it unchanged. Without
 //! authentication, behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
 //! they do to the API. Without one, people type a name once; it is kept in a cookie.
 
@@ -33,7 +33,7 @@ const ROLES: &str = "x-stateway-roles";
 /// A name once typed is kept for a month.
 const ACTING_SECONDS: u32 = 30 * 24 * 3600;
 
-/// Binds forms to sessions. Made anew by each process: a form of an earlier one is refused.
+/// Binds forms to sessions. Random in each process: a form of an earlier process is refused.
 #[derive(Clone)]
 pub(crate) struct Key(Arc<[u8; 32]>);
 
@@ -53,7 +53,7 @@ impl Key {
     }
 }
 
-/// Whoever sent the request.
+/// The identity of the sender of the request.
 #[derive(Clone)]
 pub(crate) struct Visitor {
     session: String,

@@ -24,7 +24,7 @@ use crate::providers;
 use crate::time::Now;
 use crate::visitor::Visitor;
 
-/// How often they are looked at.
+/// How often the page is read again.
 const PACE: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> Router<Site> {
@@ -96,7 +96,7 @@ async fn show(State(site): State<Site>, visitor: Visitor) -> Response {
         title: "Workers",
         live: overview.is_ok().then_some("/workers/live"),
         content: html! {
-            div.title { h1 { "Workers" } p.muted { "Who takes the tasks of steps, and what waits for them." } }
+            div.title { h1 { "Workers" } p.muted { "Connected workers, and the tasks that wait for a worker." } }
             @match &overview {
                 Ok(overview) => (render(overview, Now::page())),
                 Err(problem) => (problem.render()),
@@ -130,8 +130,8 @@ fn render(overview: &WorkOverview, now: Now) -> Markup {
                 (worker::list(&overview.workers, overview.truncated, now))
             } @else if overview.unreachable.is_empty() {
                 section.empty {
-                    h2 { "No provider here hands out tasks" }
-                    p { "The built-in engine does. Other engines have workers of their own." }
+                    h2 { "No provider hands out tasks" }
+                    p { "The built-in engine hands out tasks. Other engines have their own workers." }
                 }
             }
         }

@@ -31,13 +31,13 @@ pub struct View {
     pub definition: Arc<str>,
     /// The revision it runs by.
     pub revision: Arc<str>,
-    /// What the caller attached.
+    /// The labels.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// Whose work it is.
+    /// The parent execution of which it runs a step; none without a parent.
     pub parent: Option<Parent>,
-    /// Where it is, in the engine's word.
+    /// The native state.
     pub state: ExecutionState,
-    /// Where it is, in the word of every client.
+    /// The sub-state.
     pub sub_state: SubState,
     /// Why, where the word alone does not say.
     pub reason: Option<Reason>,
@@ -71,16 +71,16 @@ pub struct View {
     pub not_retried: Vec<Option<String>>,
     /// The ids of the executions that do the steps, in the same order.
     pub children: Vec<Option<Arc<str>>>,
-    /// What went wrong last; while the execution is paused for a revision, why.
+    /// The last error; while the execution is paused because of a revision, the reason.
     pub last_error: Option<ExecutionError>,
     /// When what happened to it.
     pub times: Times,
     /// When it is to be released, while that is to come.
     pub not_before: Option<Timestamp>,
-    /// What it was started with. Not part of the serialised view.
+    /// The input. Not part of the serialised view.
     #[serde(skip)]
     pub input: Data,
-    /// What it answered. Not part of the serialised view.
+    /// The output. Not part of the serialised view.
     #[serde(skip)]
     pub output: Option<Data>,
     /// How many events its branch has.
@@ -155,9 +155,9 @@ pub struct ViewOrigin {
     pub id: Arc<str>,
     /// The name of its definition.
     pub definition: Arc<str>,
-    /// What the caller attached.
+    /// The labels.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// Whose work it is.
+    /// The parent execution of which it runs a step; none without a parent.
     pub parent: Option<Parent>,
     /// When it is to be released.
     pub not_before: Option<Timestamp>,

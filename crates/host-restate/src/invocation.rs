@@ -141,7 +141,7 @@ impl Invocation {
                 let armed = std::str::from_utf8(&self.input).ok();
                 let armed = armed.and_then(|text| text.parse().ok());
                 let armed = armed.and_then(|millis| Timestamp::from_millisecond(millis).ok());
-                let armed = armed.ok_or("the input of an alarm is no time")?;
+                let armed = armed.ok_or("the input of an alarm is not a time")?;
                 let fired = self.fired().unwrap_or(now);
                 let millis = fired.as_millisecond();
                 let fired = Timestamp::from_millisecond(millis).unwrap_or(fired);

@@ -390,7 +390,7 @@ fn place(verb: Verb, found: &StoredValue) -> Result<(i64, String)> {
 }
 
 fn unreadable(verb: Verb, error: &serde_json::Error) -> Error {
-    let message = format!("what the host stored or answered cannot be read: {error}");
+    let message = format!("the data or the answer of the host cannot be read: {error}");
     Error::new(ErrorKind::Malformed, verb, message)
         .with_hint("Gateway and host may be of different versions: upgrade the older one.")
 }

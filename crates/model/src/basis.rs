@@ -17,7 +17,7 @@ words! {
 words! {
     /// Where retry figures come from. "Unknown" and "zero" are different answers.
     pub enum RetryBasis as "retry basis" {
-        /// The engine says so itself.
+        /// The engine itself reports it.
         Reported = "REPORTED",
         /// Worked out from the history and the retry policy.
         Inferred = "INFERRED",

@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Malformed,
     /// The stored data is damaged and cannot be read.
     DataLoss,
-    /// A cursor or page token is too old to go on from.
+    /// A cursor or page token is too old to continue from.
     Expired,
     /// A defect on our side.
     Internal,

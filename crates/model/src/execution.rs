@@ -13,7 +13,7 @@ use crate::{
 /// Names and values a caller attached to an execution.
 pub type Labels = BTreeMap<String, String>;
 
-/// Where an execution is, why, and what it does next.
+/// The state of an execution, its reason, and what happens next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Execution {
     /// `providers/{provider}/executions/{id}`.
@@ -23,7 +23,7 @@ pub struct Execution {
     /// The definition's revision; empty when the engine has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// Where it really is: exactly one of six words.
+    /// The sub-state: one of six.
     pub sub_state: SubState,
     /// The engine's own word, verbatim.
     pub native_state: String,
@@ -40,13 +40,13 @@ pub struct Execution {
     /// Its steps, where the engine shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The full view alone has steps: they are no part of the etag.
+    /// The full view alone has steps: they are not part of the etag.
     #[serde(skip)]
     pub steps_are_detail: bool,
     /// The provider has read only a part of what the engine knows: there is no etag.
     #[serde(skip)]
     pub is_partial: bool,
-    /// What went wrong last.
+    /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ExecutionError>,
     /// When it was accepted.
@@ -61,13 +61,13 @@ pub struct Execution {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Timestamp>,
-    /// What it was started with. Left out of lists.
+    /// The input. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
-    /// What it answered. Left out of lists.
+    /// The output. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Payload>,
-    /// What the caller attached.
+    /// The labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
     /// What its attempts cost so far, if the engine reports it: children, compensations and

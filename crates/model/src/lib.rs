@@ -37,8 +37,8 @@ pub use headline::{headline, one_line_summary};
 pub use history::{AttemptPhase, Event, EventDetail};
 pub use intervention::{CancelInfo, PauseInfo, ReopenInfo};
 pub use name::{
-    DefinitionName, ExecutionId, ExecutionName, MAX_ID_LENGTH, MAX_PROVIDER_ID_LENGTH, NameError,
-    ProviderId, encoded,
+    DefinitionName, DefinitionParts, ExecutionId, ExecutionName, MAX_ID_LENGTH,
+    MAX_PROVIDER_ID_LENGTH, NameError, ProviderId, encoded,
 };
 pub use payload::Payload;
 pub use progress::{Fraction, Progress};

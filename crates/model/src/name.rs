@@ -8,7 +8,7 @@ mod encoding;
 mod execution;
 mod provider;
 
-pub use definition::DefinitionName;
+pub use definition::{DefinitionName, DefinitionParts};
 pub use encoding::encoded;
 pub use execution::{ExecutionId, ExecutionName, MAX_ID_LENGTH};
 pub use provider::{MAX_PROVIDER_ID_LENGTH, ProviderId};
@@ -23,7 +23,7 @@ pub enum NameError {
     Pattern {
         /// The text, cut to a bounded length.
         name: String,
-        /// What would have been right.
+        /// The expected pattern.
         pattern: &'static str,
     },
     /// A provider id breaks its rule.

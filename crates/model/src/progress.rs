@@ -54,7 +54,7 @@ impl From<Fraction> for f64 {
 pub struct Progress {
     /// How much of it is done.
     pub fraction: Fraction,
-    /// What it is at, in the worker's words.
+    /// The current work, as the worker describes it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }

@@ -12,7 +12,7 @@ use crate::{
 pub struct Step {
     /// Unique within the execution; a branch or iteration is part of it (`fan-out[3].charge`).
     pub name: String,
-    /// Where the step really is.
+    /// The sub-state of the step.
     pub sub_state: SubState,
     /// The engine's own word, verbatim.
     pub native_state: String,
@@ -26,7 +26,7 @@ pub struct Step {
     /// What it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
-    /// What went wrong in it last.
+    /// The last error of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ExecutionError>,
     /// When its first attempt started.

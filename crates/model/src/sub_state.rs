@@ -3,7 +3,7 @@
 use crate::words::words;
 
 words! {
-    /// Where an execution or a step really is. There are exactly six, on every engine.
+    /// The state of an execution or a step: one of exactly six, on every engine.
     pub enum SubState as "sub-state" {
         /// Work is being done, or is ready and only waits for a worker to take it.
         Running = "running",

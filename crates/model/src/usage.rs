@@ -1,4 +1,4 @@
-//! What work cost.
+//! The cost of work.
 
 use std::iter::Sum;
 use std::ops::Add;

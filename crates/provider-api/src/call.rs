@@ -1,4 +1,4 @@
-//! What accompanies every call into a provider.
+//! The context of every call to a provider.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,10 +24,10 @@ pub struct Call {
     pub deadline: Instant,
     /// Correlates log lines of one client request. Not an idempotency key.
     pub correlation_id: Arc<str>,
-    /// Who asks, for the record and for the rules about people. As trustworthy as whoever stands
-    /// in front of the gateway and authenticates.
+    /// The caller, for the audit log and for the rules about approvals. Without authentication, a
+    /// proxy in front of the gateway must guarantee it.
     pub actor: Arc<str>,
-    /// The roles they have.
+    /// The roles of the caller.
     pub roles: Arc<[Arc<str>]>,
 }
 
@@ -75,7 +75,7 @@ pub struct RequestId(Arc<str>);
 pub struct RequestIdError;
 
 impl RequestId {
-    /// Every engine we know takes a key of this length.
+    /// All supported engines accept a key of this length.
     pub const MAX_LENGTH: usize = 64;
 
     /// The id as text.

@@ -1,10 +1,9 @@
-//! What a provider can do, as data.
+//! The capabilities of a provider.
 
 /// Declares the flat struct once, with its names and a way to walk over it.
 macro_rules! capabilities {
     ($( $(#[$doc:meta])* $name:ident, )+) => {
-        /// What a provider can do. Flat, so that a client can read it at a glance and a test can
-        /// walk over it.
+        /// The capabilities of a provider. A flat struct, so that tests can iterate over it.
         ///
         /// A verb whose capability is off answers `UNIMPLEMENTED`; it is never ignored
         /// without an error.
@@ -51,7 +50,7 @@ capabilities! {
     /// A start with the same `request_id` and body gives the same execution; with another body
     /// it is refused.
     start_idempotent,
-    /// A start can be put off to a later time.
+    /// A start can be delayed.
     start_delayed,
     /// Executions can be listed.
     list,
@@ -66,7 +65,7 @@ capabilities! {
     watch_one,
     /// The end of one execution is pushed; without it the gateway watches the execution.
     watch_end,
-    /// Changes of every execution are pushed; without it the gateway lists again and again.
+    /// Changes of every execution are pushed; without it the gateway polls the list.
     watch_all,
     /// Signals can be sent.
     signal,
@@ -74,7 +73,7 @@ capabilities! {
     signal_idempotent,
     /// Executions can be cancelled gracefully.
     cancel,
-    /// Executions can be ended by force.
+    /// Executions can be killed.
     kill,
     /// Executions can be paused.
     pause,
@@ -85,7 +84,7 @@ capabilities! {
     /// A `retry_now` with the same `request_id` and body retries once, also after the gateway was
     /// restarted; with another body it is refused.
     retry_now_idempotent,
-    /// Work can be redone from a step.
+    /// Executions can be run again from a step.
     retry_from,
     /// A `retry_from` with the same `request_id` and body runs again once, also after the gateway was
     /// restarted; with another body it is refused.
@@ -102,11 +101,11 @@ capabilities! {
     purge,
     /// The engine's own definitions can be listed and read.
     definitions,
-    /// The engine's own definitions can be checked, made and changed.
+    /// Native definitions can be validated, created and changed.
     apply_definition,
     /// Executions can be counted by sub-state without reading them.
     count,
-    /// A graceful cancel takes the choice whether completed steps are compensated.
+    /// A graceful cancel can choose whether completed steps are compensated.
     cancel_compensation,
     /// Portable definitions are stored and run.
     portable_definitions,
@@ -114,7 +113,7 @@ capabilities! {
     triggers,
     /// Approvals and escalations wait for decisions of people.
     approvals,
-    /// Changes of the pending approvals are pushed; without it the gateway lists again and again.
+    /// Changes of the pending approvals are pushed; without it the gateway polls the list.
     watch_approvals,
     /// Tasks are handed out to workers.
     workers,

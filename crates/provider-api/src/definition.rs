@@ -1,5 +1,5 @@
-//! Definitions of an engine's own: state machines and the like. Portable definitions are not its
-//! business; the gateway keeps those.
+//! Native definitions of an engine, for example state machines. The gateway stores portable
+//! definitions.
 
 use jiff::Timestamp;
 use stateway_model::Labels;
@@ -30,7 +30,7 @@ pub struct NativeDefinition {
 pub struct DefinitionsRequest {
     /// The most rows; at least one.
     pub page_size: u32,
-    /// Where to go on.
+    /// The cursor of the page.
     pub cursor: Option<String>,
 }
 
@@ -39,24 +39,24 @@ pub struct DefinitionsRequest {
 pub struct DefinitionsPage {
     /// Ordered by name as far as the engine orders them.
     pub definitions: Vec<NativeDefinition>,
-    /// Where the next page begins; none after the last.
+    /// The cursor of the next page; none after the last page.
     pub next: Option<String>,
 }
 
-/// Make a definition, or a new revision of it.
+/// Create a definition, or a new revision of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyDefinitionRequest {
     /// The engine's name for it.
     pub name: String,
     /// In the engine's own language.
     pub source: String,
-    /// To be put on it. Labels that it has and that are not named here stay.
+    /// The labels to set. Other labels of the definition are unchanged.
     pub labels: Labels,
     /// The idempotency key.
     pub request_id: RequestId,
 }
 
-/// Something that the engine says of a definition.
+/// A diagnostic of the engine about a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionProblem {
     /// Whether the engine would refuse it.
@@ -65,6 +65,6 @@ pub struct DefinitionProblem {
     pub code: String,
     /// One line.
     pub message: String,
-    /// Where, in the engine's own way of saying it; may be empty.
+    /// The place, in the notation of the engine; may be empty.
     pub location: String,
 }

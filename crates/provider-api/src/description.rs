@@ -1,4 +1,4 @@
-//! What a provider says about itself: its capabilities and its state table.
+//! The description of a provider: its capabilities and its state table.
 //!
 //! An adapter that is compiled in knows both from the start. The adapter of an engine in another
 //! process may learn them later and again at every reconnect; it then returns a new description with
@@ -11,7 +11,7 @@ use crate::{Capabilities, Error, ErrorKind, Result, Table, Verb};
 /// The reason of a call to a provider that has not described itself yet.
 const NOT_DESCRIBED: &str = "PROVIDER_NOT_DESCRIBED";
 
-/// What a provider is at one moment.
+/// The description of a provider at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Increases with every change; 0: nothing has arrived yet.

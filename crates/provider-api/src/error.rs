@@ -28,11 +28,11 @@ pub struct Error(Box<ErrorParts>);
 /// source.
 #[derive(Debug, Clone)]
 pub struct ErrorParts {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// What was being done.
+    /// The verb that failed.
     pub verb: Verb,
-    /// What happened: a lower-case fragment, no secrets, no stack traces.
+    /// The message: a lower-case fragment without secrets and stack traces.
     pub message: String,
     /// What the reader should do, with actions as [`stateway_model::hint`] refers to them; may be empty.
     pub hint: String,
@@ -47,12 +47,12 @@ pub struct ErrorParts {
     pub suggestion: Option<Box<str>>,
     /// Figures and names for programs, by key.
     pub metadata: Box<[(Cow<'static, str>, String)]>,
-    /// How long to wait before trying again, where the engine says.
+    /// How long to wait before the next try, if the engine sends a delay.
     pub retry_after: Option<Duration>,
     /// Whether this error is the engine's own answer; `None`: as the kind implies
     /// ([`engine_answered`](Error::engine_answered)).
     pub answered: Option<bool>,
-    /// What lies underneath.
+    /// The source of the error.
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -153,14 +153,14 @@ impl Error {
         }
     }
 
-    /// Adds what lies underneath.
+    /// Adds the source of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// What happened, by value.
+    /// The message, by value.
     #[must_use]
     pub fn into_message(self) -> String {
         self.0.message

@@ -29,7 +29,7 @@ use stateway_model::{MappingBasis, Reason, SubState, WaitKind};
 use thiserror::Error;
 
 pub use condition::{Condition, Mismatch};
-pub use definition::DefinitionPattern;
+pub use definition::{DefinitionPattern, NamedDefinition};
 pub use field::FIELDS;
 pub use field::enum_value;
 pub use hints::Hints;

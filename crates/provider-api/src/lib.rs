@@ -1,10 +1,12 @@
-//! What a provider implements, and what the gateway makes of its answers.
+//! The traits that a provider implements, and the classification of its answers.
 //!
-//! A provider never says a sub-state. It returns an [`Observation`]: the native state, the evidence of retries, the
-//! waits and the steps. One pure function, [`classify`], turns that into the canonical answer by the provider's
-//! [`Table`], and can say why. So no adapter can get the mapping wrong, and every row of a table is a test.
+//! A provider never reports a sub-state. It returns an [`Observation`]: the native state, the
+//! evidence of retries, the waits and the steps. One pure function, [`classify`], derives the
+//! sub-state from the observation and the provider's [`Table`], and can explain it. Adapters
+//! contain no mapping, and every row of a table is tested.
 //!
-//! Start at [`Provider`], whose page is the contract. `stateway-contract-kit` checks it.
+//! Start at [`Provider`], whose documentation is the contract. `stateway-contract-kit` checks the
+//! contract.
 
 pub mod adapter;
 mod call;

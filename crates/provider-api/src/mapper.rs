@@ -208,12 +208,12 @@ impl Mapper {
                 provider,
                 scope = scope.as_str(),
                 native_state = state,
-                "native state is in no table, shown as running"
+                "native state is in no row of the table, shown as running"
             ),
             Warning::MoreThanRemembered => tracing::warn!(
                 provider,
                 remembered = MOST_WARNED,
-                "more unknown states than are remembered, further ones are only counted"
+                "too many unknown native states: further ones are counted but not logged"
             ),
             Warning::None => {}
         }

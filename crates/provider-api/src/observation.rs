@@ -1,4 +1,5 @@
-//! What a provider saw, in the engine's own words. Only the built-in engine adds a verdict.
+//! The observation of a provider, in the terms of the engine. Only the built-in engine adds a
+//! sub-state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,12 +25,13 @@ pub struct Observation {
     pub definition: Option<ObservedDefinition>,
     /// The definition's revision; empty when there is none.
     pub revision: String,
-    /// The engine's word, with what qualifies it.
+    /// The native state with its qualifiers.
     pub native: NativeState,
     /// The sub-state and its reason, from an engine that computes them itself: only the built-in
     /// engine. `None`: [`classify`](crate::classify) computes them from the provider's table.
     pub reported: Option<(SubState, Option<Reason>)>,
-    /// What is known of its attempts. `None` is "the engine shows nothing", never "no retries".
+    /// The evidence about its attempts. `None` means that the engine shows nothing, not that there
+    /// were no retries.
     pub retry: Option<RetryEvidence>,
     /// What it waits for, beside its steps' waits.
     pub waits: Vec<Wait>,
@@ -41,7 +43,7 @@ pub struct Observation {
     /// The adapter has read only a part of what the engine knows of it, and another process may have
     /// read more. Then the execution has no etag.
     pub is_partial: bool,
-    /// What went wrong last.
+    /// The last error.
     pub last_error: Option<ExecutionError>,
     /// When it was accepted.
     pub create_time: Option<Timestamp>,
@@ -51,11 +53,11 @@ pub struct Observation {
     pub update_time: Option<Timestamp>,
     /// When it ended.
     pub end_time: Option<Timestamp>,
-    /// What it was started with.
+    /// The input.
     pub input: Option<Payload>,
-    /// What it answered.
+    /// The output.
     pub output: Option<Payload>,
-    /// What the caller attached.
+    /// The labels.
     pub labels: Labels,
     /// What its attempts cost so far, if the engine reports it.
     pub usage: Option<Usage>,
@@ -126,10 +128,10 @@ pub enum ObservedDefinition {
     Portable(String),
 }
 
-/// The engine's word and what qualifies it.
+/// A native state with its qualifiers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct NativeState {
-    /// The word, verbatim.
+    /// The native state, verbatim.
     pub state: String,
     /// Further facts that the provider's table asks about, by the table's names
     /// (`completion_result = "failure"`).
@@ -137,7 +139,7 @@ pub struct NativeState {
 }
 
 impl NativeState {
-    /// A word without qualifiers.
+    /// A native state without qualifiers.
     #[must_use]
     pub fn new(state: impl Into<String>) -> Self {
         Self {
@@ -160,15 +162,15 @@ impl NativeState {
 pub struct StepObservation {
     /// Unique within the execution.
     pub name: String,
-    /// The engine's word, with what qualifies it.
+    /// The native state with its qualifiers.
     pub native: NativeState,
     /// The same as [`Observation::reported`], for the step.
     pub reported: Option<(SubState, Option<Reason>)>,
-    /// What is known of its attempts.
+    /// The evidence about its attempts.
     pub retry: Option<RetryEvidence>,
     /// What it waits for.
     pub waits: Vec<Wait>,
-    /// What went wrong in it last.
+    /// The last error of the step.
     pub last_error: Option<ExecutionError>,
     /// When its first attempt started.
     pub start_time: Option<Timestamp>,
@@ -225,8 +227,8 @@ pub struct RetryEvidence {
     pub jitter: Option<Duration>,
     /// Why the last attempt failed.
     pub last_error: Option<ExecutionError>,
-    /// Whether the engine says so or the adapter worked it out. [`RetryBasis::None`] has no
-    /// place here: then there is no evidence.
+    /// Whether the engine reports the evidence or the adapter infers it. Never
+    /// [`RetryBasis::None`]: without evidence there is no value.
     pub basis: RetryBasis,
 }
 

@@ -1,4 +1,4 @@
-//! The trait every engine's adapter implements. Its page is the contract.
+//! The trait that every adapter implements. Its documentation is the contract.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 /// # Contract
 ///
 /// **Truth.** A provider reports what the engine shows, verbatim, and never a sub-state. What the
-/// engine does not show is `None` or empty; it is not guessed, and "unknown" is never "zero". There is
-/// one exception: an engine that forgets an execution in the moment in which a cancel or kill ends it
-/// has nothing left to show. The answer to that write, and only that answer, is then the native state
-/// that the engine shows of executions that were ended like that.
+/// engine does not show is `None` or empty; it is not guessed, and "unknown" is never "zero". There
+/// is one exception: some engines remove an execution as soon as a cancel or kill has ended it. The
+/// answer to that write, and only that answer, then has the native state that the engine shows for
+/// executions that were ended in this way.
 ///
 /// **Replicas.** An observation depends on the engine alone. Two gateways that read the same execution
 /// in the same state report the same, whatever either of them read before, because the etag of an
@@ -36,19 +36,19 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 ///
 /// **Capabilities.** A verb whose capability is off answers [`ErrorKind::Unsupported`]. No verb
 /// is ignored without an error. Capabilities and table may arrive after the start and change at a
-/// reconnect; [`Provider::describe`] returns the present ones. To turn a capability off for one
+/// reconnect; [`Provider::describe`] returns the current ones. To turn a capability off for one
 /// provider, wrap the adapter in [`Limited`](crate::Limited); adapters have no such option.
 ///
 /// **Idempotency.** Every write carries a `request_id`. With the matching capability the same id
 /// and body give the same answer however often they are sent, also after a restart of the
 /// gateway; the same id with another body answers [`ErrorKind::AlreadyExists`] with reason
-/// `REQUEST_ID_REUSED`. A provider keeps this by the engine's own means and holds no state of its
-/// own.
+/// `REQUEST_ID_REUSED`. A provider uses the mechanisms of the engine for this and keeps no state
+/// itself.
 ///
 /// **Consistency.** A write that was answered is visible to the next `get` through the same
 /// provider. Lists may lag behind.
 ///
-/// **Finished executions.** They can be read until the engine forgets them, then they are
+/// **Finished executions.** They can be read until the engine removes them, then they are
 /// [`ErrorKind::NotFound`]. A write to one answers [`ErrorKind::FailedPrecondition`] with reason
 /// `ALREADY_FINISHED`. Exceptions: cancelling a cancelled execution succeeds, and `retry_from` and `purge`
 /// are meant for finished executions.
@@ -61,10 +61,10 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 /// [`ErrorKind::Timeout`] if the engine has not answered. A slow answer to one call delays no
 /// other.
 ///
-/// **Errors.** [`ErrorKind::Throttled`] when the engine asks to slow down, with its pause where
-/// it names one; [`ErrorKind::Unavailable`] when it cannot be reached; [`ErrorKind::Malformed`]
+/// **Errors.** [`ErrorKind::Throttled`] when the engine limits the rate, with the delay if the
+/// engine sends one; [`ErrorKind::Unavailable`] when it cannot be reached; [`ErrorKind::Malformed`]
 /// when its answer cannot be understood. A provider does not retry on its own beyond what the
-/// deadline allows, and no message holds a secret or a stack trace.
+/// deadline allows, and no message contains a secret or a stack trace.
 ///
 /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
 /// [`ErrorKind::AlreadyExists`]: crate::ErrorKind::AlreadyExists
@@ -76,21 +76,21 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 /// [`ErrorKind::Malformed`]: crate::ErrorKind::Malformed
 #[async_trait]
 pub trait Provider: Send + Sync + 'static {
-    /// What this provider can do, and the table its observations are classified by.
+    /// The capabilities of this provider, and the table that classifies its observations.
     ///
-    /// - Cheap: the gateway asks at every call and keeps no copy.
+    /// - Must be fast: the gateway calls it for every request and keeps no copy.
     /// - A change has a larger generation. A provider that does not know its capabilities yet returns
     ///   [`Description::pending`].
     fn describe(&self) -> Arc<Description>;
 
-    /// What this provider can do now. Adapters do not override this method.
+    /// The current capabilities of this provider. Adapters do not override this method.
     fn capabilities(&self) -> Capabilities {
         self.describe().capabilities
     }
 
-    /// Asks the engine how it is.
+    /// Checks the health of the engine.
     ///
-    /// - Cheap enough to be asked every few seconds.
+    /// - Must be fast: the gateway calls it every few seconds.
     /// - An engine that accepts connections but cannot answer queries yet is not healthy.
     async fn health(&self, call: &Call) -> Result<Health>;
 
@@ -112,18 +112,19 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Reads one execution.
     ///
-    /// - One that never existed, or that the engine has forgotten, is `NotFound`.
+    /// - An execution that never existed, or that the engine has removed, is `NotFound`.
     /// - Payloads only in the full view; steps too, where reading them costs the engine more.
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation>;
 
     /// Reads many executions, in as few upstream calls as the engine allows.
     ///
-    /// - One result per id, in the order of the ids; one that fails does not fail the others.
+    /// - One result per id, in the order of the ids; a failure for one id does not affect the
+    ///   others.
     /// - No payloads.
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>>;
 
-    /// Returns when an engine that could not be reached can be reached again. For adapters that notice this
-    /// by themselves; the default never returns.
+    /// Returns when an engine that could not be reached can be reached again. For adapters that can
+    /// detect this; the default never returns.
     ///
     /// - The gateway waits for it beside its health checks. It then calls the provider immediately, instead
     ///   of at the end of the pause that follows an outage.
@@ -132,8 +133,8 @@ pub trait Provider: Send + Sync + 'static {
         std::future::pending::<()>().await;
     }
 
-    /// How often the provider was found to run in another process than before. For adapters of providers in
-    /// other processes; the default is always 0.
+    /// The number of restarts of the provider process that the adapter has noticed. For adapters of
+    /// providers in other processes; the default is always 0.
     ///
     /// - Versions are compared only between observations of one process: a watch of the next one may begin
     ///   with lower versions.
@@ -141,7 +142,7 @@ pub trait Provider: Send + Sync + 'static {
         0
     }
 
-    /// Takes note that the provider broke a rule of the contract that only the gateway can check. For
+    /// Records that the provider broke a rule of the contract that only the gateway can check. For
     /// adapters of providers in other processes, which show it in their health; the default ignores it.
     fn note_violation(&self, violation: &Error) {
         let _ = violation;
@@ -149,10 +150,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Lists executions, newest first where the engine can. Requires [`Capabilities::list`].
     ///
-    /// - Following `next` to its end shows every execution that existed all the while, once.
+    /// - All pages together contain each execution that existed during the whole listing exactly
+    ///   once.
     /// - A page may be empty and not be the last.
-    /// - Hints may only narrow: what the hints admit is never left out.
-    /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
+    /// - Hints may only narrow the result: an execution that matches the hints is never left out.
+    /// - A cursor of another provider answers `InvalidArgument`.
     async fn list(&self, call: &Call, request: ListRequest) -> Result<ListPage> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::List))
@@ -174,7 +176,7 @@ pub trait Provider: Send + Sync + 'static {
     /// - Ascending, without gaps or repeats over the pages. With
     ///   [`EventOrder::NewestFirst`](crate::EventOrder::NewestFirst) the same events descending; this
     ///   requires [`Capabilities::history_newest_first`].
-    /// - A cursor that is not one of the provider's own histories answers `InvalidArgument`.
+    /// - A cursor of another provider answers `InvalidArgument`.
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::History))
@@ -192,7 +194,7 @@ pub trait Provider: Send + Sync + 'static {
     ///   ([`Observation::version`]).
     /// - A stream of one execution ends after the finished execution, or after `Gone`.
     /// - A stream of all executions ends with an error, or without one when the provider has lost
-    ///   track of changes. The gateway opens it again and takes the new present set.
+    ///   track of changes. The gateway opens the stream again and takes the new current set.
     /// - The call's deadline bounds opening the stream, not the stream.
     async fn watch(&self, call: &Call, scope: WatchScope) -> Result<WatchStream> {
         let _ = (call, &scope);
@@ -203,15 +205,17 @@ pub trait Provider: Send + Sync + 'static {
     ///
     /// - With [`Capabilities::signal_idempotent`], the same `request_id` is delivered once.
     /// - A signal that nothing waits for is kept for later, or refused with `FailedPrecondition`
-    ///   and reason `SIGNAL_NOT_AWAITED`; it never ends another wait and is never lost in silence.
+    ///   and reason `SIGNAL_NOT_AWAITED`; it never ends another wait and is never lost without an
+    ///   error.
     async fn signal(&self, call: &Call, request: SignalRequest) -> Result<Observation> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::Signal))
     }
 
-    /// Ends an execution. Requires [`Capabilities::cancel`], or [`Capabilities::kill`] by force.
+    /// Cancels an execution. Requires [`Capabilities::cancel`], or [`Capabilities::kill`] for a
+    /// kill.
     ///
-    /// - Asking twice is the same as asking once.
+    /// - Idempotent: a second request has no further effect.
     /// - The answer is truthful: an execution that still cleans up is not reported as ended.
     /// - A choice about compensation is followed with [`Capabilities::cancel_compensation`] and refused
     ///   as `Unsupported` without it ([`CancelRequest::check_compensation`]); it is never ignored.
@@ -222,7 +226,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Pauses an execution. Requires [`Capabilities::pause`].
     ///
-    /// - Pausing what is paused is a success.
+    /// - Pausing a paused execution succeeds.
     async fn pause(&self, call: &Call, request: PauseRequest) -> Result<Observation> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::Pause))
@@ -230,7 +234,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Resumes a paused execution. Requires [`Capabilities::resume`].
     ///
-    /// - Resuming what is neither paused nor stuck answers `FailedPrecondition`.
+    /// - Resuming an execution that is neither paused nor stuck answers `FailedPrecondition`.
     async fn resume(&self, call: &Call, request: ResumeRequest) -> Result<Observation> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::Resume))
@@ -238,17 +242,17 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Makes the next attempt now. Requires [`Capabilities::retry_now`].
     ///
-    /// - With nothing backing off the answer is `FailedPrecondition`.
+    /// - If no step is backing off, the answer is `FailedPrecondition`.
     /// - With [`Capabilities::retry_now_idempotent`], the same `request_id` retries once.
     async fn retry_now(&self, call: &Call, request: RetryNowRequest) -> Result<Observation> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::RetryNow))
     }
 
-    /// Does the work again from a step on. Requires [`Capabilities::retry_from`].
+    /// Runs an execution again from a step. Requires [`Capabilities::retry_from`].
     ///
     /// - With [`Capabilities::retry_from_idempotent`], the same `request_id` runs again once.
-    /// - What the old run did stays readable.
+    /// - The history of the old run stays readable.
     /// - The answer may be another execution, where the engine makes a new one.
     /// - An `input`, `feedback`, `from_start` and an `execution_id` are used or answered `Unsupported`,
     ///   never ignored ([`RetryFromRequest::ensure_plain`]).
@@ -259,9 +263,9 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Removes the record of a finished execution. Requires [`Capabilities::purge`].
     ///
-    /// - Afterwards it is `NotFound`, to a second purge too.
-    /// - One that has not finished answers `FailedPrecondition` with reason `NOT_FINISHED`, and
-    ///   stays as it is.
+    /// - Afterwards the execution is `NotFound`, also for a second purge.
+    /// - An execution that has not finished answers `FailedPrecondition` with reason
+    ///   `NOT_FINISHED`, and is unchanged.
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
         let _ = (call, request);
         Err(Error::unsupported(Verb::Purge))
@@ -269,7 +273,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Lists the engine's own definitions. Requires [`Capabilities::definitions`].
     ///
-    /// - A cursor that is not one of the provider's own answers `InvalidArgument`.
+    /// - A cursor of another provider answers `InvalidArgument`.
     async fn definitions(
         &self,
         call: &Call,
@@ -282,7 +286,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Reads one of the engine's own definitions. Requires [`Capabilities::definitions`].
     ///
     /// - The newest revision, or the one that is named.
-    /// - What is not there is `NotFound` with reason `DEFINITION_NOT_FOUND`.
+    /// - An unknown definition is `NotFound` with reason `DEFINITION_NOT_FOUND`.
     async fn definition(
         &self,
         call: &Call,
@@ -293,11 +297,11 @@ pub trait Provider: Send + Sync + 'static {
         Err(Error::unsupported(Verb::Definitions))
     }
 
-    /// Makes a definition or a new revision of it. Requires [`Capabilities::apply_definition`].
+    /// Creates a definition or a new revision of it. Requires [`Capabilities::apply_definition`].
     ///
-    /// - What says the same changes nothing, however often it is applied.
-    /// - What the engine refuses is `InvalidArgument`.
-    /// - Labels are kept or answered `Unsupported`, never ignored.
+    /// - Applying an unchanged definition has no effect.
+    /// - A definition that the engine refuses is `InvalidArgument`.
+    /// - Labels are stored or answered `Unsupported`, never ignored.
     async fn apply_definition(
         &self,
         call: &Call,
@@ -307,7 +311,7 @@ pub trait Provider: Send + Sync + 'static {
         Err(Error::unsupported(Verb::ApplyDefinition))
     }
 
-    /// Asks the engine what it thinks of a definition; nothing is kept. Requires
+    /// Lets the engine validate a definition; nothing is stored. Requires
     /// [`Capabilities::apply_definition`].
     async fn validate_definition(
         &self,
@@ -365,7 +369,7 @@ pub trait Provider: Send + Sync + 'static {
 /// The maximum number of concurrent calls of [`one_by_one`].
 const AT_ONCE: usize = 16;
 
-/// [`Provider::observe`] for engines that can only be asked for one execution at a time.
+/// [`Provider::observe`] for engines that can read only one execution at a time.
 pub async fn one_by_one(
     provider: &(impl Provider + ?Sized),
     call: &Call,

@@ -1,4 +1,4 @@
-//! What the gateway asks of a provider, and the pages it gets back.
+//! The requests of the gateway to a provider, and the pages of its answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::{
     Capabilities, Error, ErrorKind, NativeState, Observation, RequestId, Result, Verb, nearest,
 };
 
-/// How much of an execution is wanted.
+/// Which parts of an execution a read returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum View {
     /// Everything but input and output.
@@ -66,13 +66,13 @@ pub struct StartRequest {
     /// Options that only this kind of provider knows, for example a task queue or a timeout. A
     /// provider refuses an option that it does not know ([`check_options`](Self::check_options)).
     pub options: BTreeMap<String, String>,
-    /// The id the caller wants; the provider chooses when there is none.
+    /// The id of the execution (default: chosen by the provider).
     pub execution_id: Option<ExecutionId>,
-    /// What to start it with.
+    /// The input.
     pub input: Option<Payload>,
-    /// What to attach to it.
+    /// The labels.
     pub labels: Labels,
-    /// Put off the start by this much.
+    /// The delay of the start.
     pub delay: Option<Duration>,
     /// The idempotency key.
     pub request_id: RequestId,
@@ -93,7 +93,7 @@ impl StartRequest {
         }
     }
 
-    /// Whether both ask for the same, whatever their request ids are.
+    /// Whether both requests are equal except for their request ids.
     #[must_use]
     pub fn has_same_body(&self, other: &Self) -> bool {
         let other = Self {
@@ -245,7 +245,7 @@ impl EventOrder {
 pub struct HistoryPage {
     /// At most as many as asked for.
     pub events: Vec<Event>,
-    /// Where to go on; `None` is the only sign of the end.
+    /// The cursor of the next page; `None` only after the last page.
     pub next: Option<String>,
 }
 
@@ -344,7 +344,7 @@ pub struct ResumeRequest {
     pub request_id: RequestId,
 }
 
-/// Make the next attempt now instead of at its time.
+/// Start the next attempt immediately instead of at its scheduled time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryNowRequest {
     /// Which one.
@@ -355,7 +355,7 @@ pub struct RetryNowRequest {
     pub request_id: RequestId,
 }
 
-/// Do the work again from a step on.
+/// Run an execution again from a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryFromRequest {
     /// Which one.
@@ -377,10 +377,10 @@ pub struct RetryFromRequest {
 }
 
 impl RetryFromRequest {
-    /// For a provider that can only do a step again as it was.
+    /// For a provider that can only run a step again unchanged.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) when something is to be different.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the request changes something.
     pub fn ensure_plain(&self) -> Result<()> {
         let asked = match self {
             Self { input: Some(_), .. } => "Retry without an input.",
@@ -407,7 +407,7 @@ pub struct PurgeRequest {
     pub request_id: RequestId,
 }
 
-/// How a provider is.
+/// The health of a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {
     /// The engine's version, if it reports one.

@@ -1,8 +1,8 @@
 //! A provider's state table: which native state means which sub-state.
 //!
-//! Tables are data in `provider-tables/*.toml`, compiled in, and an operator can lay rows of
-//! their own over them without rebuilding. What is checked when a table is read is in
-//! [`check`](self), so a table that exists is a table that can be looked up without doubt.
+//! Tables are data in `provider-tables/*.toml`, compiled in, and an operator can overlay them with
+//! further rows without a rebuild. [`check`](self) validates a table when it is read, so a lookup
+//! in a table is never ambiguous.
 
 mod check;
 mod compiled;
@@ -31,7 +31,7 @@ pub struct Table {
     pub kind: String,
     /// The engine's name for people.
     pub title: String,
-    /// What the reader of the documentation page should know first.
+    /// The introduction of the documentation page.
     pub summary: String,
     /// The qualifiers that rows may ask about, each with where it comes from.
     pub qualifiers: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ pub struct Table {
     by_state: HashMap<String, Vec<usize>>,
 }
 
-/// Whether a row speaks of a whole execution or of one step.
+/// Whether a row is for executions or for steps.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize,
 )]
@@ -64,29 +64,29 @@ impl Scope {
     }
 }
 
-/// One row: a native state, perhaps qualified, and what it means.
+/// One row: a native state with its qualifiers, and its sub-state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// Execution or step.
     pub scope: Scope,
-    /// The engine's word, verbatim.
+    /// The native state, verbatim.
     pub native: String,
-    /// The row holds only when each of these qualifiers has this value.
+    /// The row matches only if each of these qualifiers has this value.
     pub when: BTreeMap<String, String>,
-    /// What it means.
+    /// The sub-state.
     pub sub_state: SubState,
-    /// Why, where six words are not enough.
+    /// The reason, if the sub-state alone is not enough.
     pub reason: Option<Reason>,
-    /// Whether nothing more can happen by itself.
+    /// Whether the state is final.
     pub terminal: bool,
-    /// The engine's word leaves open what really happens: steps, attempts and waits decide, and
-    /// `sub_state` is the answer when they say nothing.
+    /// The native state alone does not decide: steps, attempts and waits decide. `sub_state`
+    /// applies if they show nothing.
     pub refine: bool,
-    /// How sure the word alone makes us.
+    /// The basis of the mapping from the native state alone.
     pub basis: MappingBasis,
-    /// Where we know this from.
+    /// The source of the row.
     pub source: String,
-    /// What a reader should know; may be empty.
+    /// A note for readers; may be empty.
     pub note: String,
 }
 
@@ -123,11 +123,11 @@ impl Table {
         check::checked(file::read(text)?)
     }
 
-    /// Lays another table's rows over this one's: a row for the same state and qualifiers
-    /// replaces, any other is added.
+    /// Overlays this table with the rows of another table: a row for the same state and qualifiers
+    /// is replaced, any other row is added.
     ///
     /// # Errors
-    /// A table of another kind, or rows that contradict each other once they stand together.
+    /// A table of another kind, or rows that contradict each other.
     pub fn overlaid_with(&self, other: &Self) -> Result<Self, TableError> {
         if other.kind != self.kind {
             let (kind, expected) = (other.kind.clone(), self.kind.clone());
@@ -170,8 +170,8 @@ impl Table {
         &self.rows
     }
 
-    /// The one row that holds for a native state, if the table knows it. Of several that hold,
-    /// the most qualified wins; a checked table has never two of those.
+    /// The row that matches a native state, if there is one. Of several matching rows, the most
+    /// specific one applies; a validated table never has two of those.
     #[must_use]
     pub fn find(&self, scope: Scope, native: &NativeState) -> Option<&Row> {
         let holds = |row: &&Row| {

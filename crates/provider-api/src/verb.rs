@@ -1,4 +1,4 @@
-//! What can be asked of a provider, one word per method.
+//! The methods of a provider, one verb each.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub enum Verb {
     Signal,
     /// `cancel`, gracefully
     Cancel,
-    /// `cancel`, by force
+    /// `cancel` with mode kill
     Kill,
     /// `pause`
     Pause,

@@ -40,7 +40,7 @@ pub struct Config {
     /// How long a silent worker keeps its tasks.
     #[serde(deserialize_with = "duration")]
     pub lease: Duration,
-    /// How long a worker whose connection broke keeps its tasks, so that it can come back.
+    /// How long a worker whose connection broke keeps its tasks, so that it can reconnect.
     #[serde(deserialize_with = "duration")]
     pub reconnect: Duration,
     /// How long the id of a request is remembered.
@@ -105,7 +105,7 @@ pub enum ConfigError {
     Limits(String),
     /// A role that cannot exist.
     #[error(
-        "`{0}` in `escalation_roles` is not a role: a role is not empty and has no comma or space around"
+        "`{0}` in `escalation_roles` is not a role: a role must not be empty, contain a comma, or begin or end with a space"
     )]
     Role(String),
     /// The store cannot be opened.

@@ -22,5 +22,5 @@ pub(crate) fn too_late(verb: Verb) -> Error {
 
 pub(crate) fn not_json(verb: Verb, what: &str, why: &str) -> Error {
     Error::invalid(verb, format!("the {what} is not JSON: {why}"))
-        .with_hint("The built-in engine takes JSON documents.")
+        .with_hint("The built-in engine accepts only JSON.")
 }

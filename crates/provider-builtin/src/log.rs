@@ -82,7 +82,12 @@ async fn plan(
 ) -> Result<Arc<Plan>> {
     let revision = match events.first().map(|event| &event.fact) {
         Some(Fact::ExecutionCreated { revision, .. }) => revision.clone(),
-        _ => return Err(unreadable(verb, "the log has no beginning")),
+        _ => {
+            return Err(unreadable(
+                verb,
+                "the log does not begin with its first event",
+            ));
+        }
     };
     let record = provider
         .engine

@@ -25,7 +25,7 @@ use stateway_hosted::{id_of, observation};
 
 /// Counting stops here, for each sub-state.
 const MOST_COUNTED: u32 = 100_000;
-/// The most forks of an execution that are told.
+/// The maximum number of forks of an execution that are reported.
 const MOST_FORKS: usize = 100;
 
 /// The provider of one built-in engine.

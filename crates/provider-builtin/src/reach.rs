@@ -128,7 +128,9 @@ impl Reach {
         let told = statuses.filter_map(|status| {
             let name = &status.name;
             if status.stopped {
-                return Some(format!("webhook `{name}` is gone (410) and gets nothing"));
+                return Some(format!(
+                    "webhook `{name}` answered 410 (gone), so no events are sent to it"
+                ));
             }
             status.failing_since?;
             let (behind, why) = (status.behind, &status.last_error);

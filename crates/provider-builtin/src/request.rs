@@ -33,7 +33,7 @@ pub(crate) fn start(call: &Call, request: &StartRequest, now: Timestamp) -> Resu
         .and_then(|delay| SignedDuration::try_from(delay).ok());
     let not_before = delay.and_then(|delay| now.checked_add(delay).ok());
     if request.delay.is_some() && not_before.is_none() {
-        let message = "the delay reaches beyond the end of time";
+        let message = "the delay is too long";
         return Err(Error::invalid(Verb::Start, message));
     }
     Ok(Start {

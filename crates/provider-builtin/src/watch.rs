@@ -16,7 +16,7 @@ use crate::error::refused;
 use crate::line::Line;
 use stateway_hosted::{id_of, observation, version};
 
-/// Executions per page while the present set is read.
+/// Executions per page while the current set is read.
 const PAGE: usize = 200;
 
 fn follow(engine: &Engine, id: &Arc<str>, verb: Verb) -> watch::Receiver<News> {
@@ -180,7 +180,7 @@ struct All {
     unsure: Vec<Arc<str>>,
 }
 
-/// How far the present set has been read.
+/// How far the current set has been read.
 enum Page {
     From(Option<i64>),
     /// There is nothing to read.
@@ -259,7 +259,7 @@ impl All {
         older
     }
 
-    /// Reads the next page of the present set, newest first; false if changes were missed.
+    /// Reads the next page of the current set, newest first; false if changes were missed.
     async fn read_page(&mut self, before: Option<i64>) -> std::result::Result<bool, EngineError> {
         let query = ListQuery {
             before,
@@ -285,7 +285,7 @@ impl All {
         Ok(true)
     }
 
-    /// Reports the changes that came while the present set was read, and that it is complete.
+    /// Reports the changes that came while the current set was read, and that it is complete.
     fn catch_up(&mut self) {
         self.page = Page::Done;
         let read = std::mem::take(&mut self.read);

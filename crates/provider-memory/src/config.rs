@@ -16,7 +16,7 @@ pub struct Config {
     pub most_executions: usize,
     /// Scripts beside those that come with the provider, by the name they are started with.
     pub scripts: BTreeMap<String, Script>,
-    /// How many executions one page of a list looks at before it ends.
+    /// The maximum number of executions that one page of a list reads.
     pub list_scan: usize,
 }
 

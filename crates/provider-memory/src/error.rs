@@ -43,9 +43,9 @@ pub(crate) fn full(most: usize) -> Error {
     Error::new(
         ErrorKind::Throttled,
         Verb::Start,
-        format!("all {most} executions that may exist are unfinished"),
+        format!("the limit of {most} executions is reached, and none of them has finished"),
     )
-    .with_hint("Cancel some, or raise `most_executions`.")
+    .with_hint("Cancel executions, or raise `most_executions`.")
 }
 
 /// A step does what its script says; there is nothing that an input could change.

@@ -1,7 +1,7 @@
 //! The line to the upstream, which can be disturbed as a network would be.
 //!
-//! Each injected fault meets exactly one call, in the order of injection. An undisturbed line
-//! costs one look at a flag.
+//! Each injected fault meets exactly one call, in the order of injection. A line without a fault
+//! costs one read of a flag.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -116,7 +116,7 @@ impl Provider for MemoryProvider {
         self.reach(call, Verb::Health).await?;
         Ok(Health {
             engine_version: env!("CARGO_PKG_VERSION").to_owned(),
-            detail: "in memory, gone when the process ends".to_owned(),
+            detail: "in memory; lost when the process ends".to_owned(),
         })
     }
 

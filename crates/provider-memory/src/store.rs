@@ -1,5 +1,4 @@
-//! Every execution there is. Bounded, in the order of acceptance, and brought up to date whenever
-//! it is looked at.
+//! Every execution there is. Bounded, in the order of acceptance, and updated at every read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

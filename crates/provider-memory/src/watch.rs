@@ -1,5 +1,5 @@
-//! Watching: an execution is looked at again when someone asked something of it, or when its next
-//! change by itself is due. Nothing is polled.
+//! Watching: an execution is read again after a request to it, or when its next scheduled change is
+//! due. Nothing is polled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) fn open(upstream: Arc<Upstream>, scope: WatchScope) -> Result<WatchSt
     }
 }
 
-/// What a look at an execution shows.
+/// The result of one read of an execution.
 struct Look {
     seen: Observation,
     version: Version,

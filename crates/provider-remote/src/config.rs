@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where the provider listens: `unix:/run/acme.sock`, `https://jobs.internal:7443`, or
+    /// The address of the provider: `unix:/run/acme.sock`, `https://jobs.internal:7443`, or
     /// `http://127.0.0.1:7000` on this machine only.
     pub address: String,
     /// With `https`: the certificate authorities of the provider, PEM.

@@ -217,7 +217,7 @@ impl Connection {
         loop {
             let reconnect_at = {
                 let mut state = lock(&self.state);
-                // Whoever connected: a caller may have done so while nobody waited here.
+                // A caller may have connected while this task did not wait.
                 if std::mem::take(&mut state.has_connected) {
                     return;
                 }
@@ -240,7 +240,7 @@ impl Connection {
         let this = Arc::clone(self);
         let connecting = tokio::spawn(async move { this.connect().await });
         connecting.await.unwrap_or_else(|lost| {
-            let message = format!("the connect was cut off: {lost}");
+            let message = format!("the connection attempt was interrupted: {lost}");
             Err(Error::new(ErrorKind::Internal, Verb::Health, message))
         })
     }

@@ -121,7 +121,7 @@ fn check_range(response: &v1::DescribeResponse) -> Result<(), Error> {
             "the provider speaks the contract versions {min} to {max}, \
                                this gateway speaks {CONTRACT_VERSION}"
         );
-        return Err(refused(message).with_hint("Install a provider or a gateway that fits."));
+        return Err(refused(message).with_hint("Install versions of the provider and the gateway that support the same contract version."));
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ fn table(text: &str, overlay: Option<&Table>) -> Result<Arc<Table>, Error> {
     let overlaid = table.overlaid_with(overlay);
     overlaid.map(Arc::new).map_err(|error| {
         refused(format!(
-            "the file of the option `table` cannot be laid over it: {error}"
+            "the file of the option `table` cannot overlay it: {error}"
         ))
     })
 }

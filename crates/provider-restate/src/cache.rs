@@ -1,4 +1,4 @@
-//! What is worth remembering between two reads of an invocation. A cache: losing it costs a query and
+//! The data that is cached between two reads of an invocation. A cache: losing it costs a query and
 //! changes no observation.
 
 mod running;

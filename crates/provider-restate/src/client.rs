@@ -302,7 +302,7 @@ fn headers(api: &'static str, endpoint: &Endpoint) -> std::result::Result<Header
     };
     let token = token.map_err(wrong)?;
     let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-    let mut value = value.map_err(|_| wrong("it is no header value".to_owned()))?;
+    let mut value = value.map_err(|_| wrong("it is not a valid header value".to_owned()))?;
     value.set_sensitive(true);
     Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
 }

@@ -145,7 +145,7 @@ pub enum ConfigError {
     /// Two tokens.
     #[error("`{0}`: `bearer_env` and `bearer_file` cannot both be given")]
     TwoTokens(&'static str),
-    /// A token that cannot be had or sent.
+    /// A token that cannot be read or sent.
     #[error("`{api}`: the bearer token of {from} cannot be used: {why}")]
     Token {
         /// Which of the two.

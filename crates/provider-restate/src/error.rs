@@ -69,7 +69,7 @@ pub(crate) fn refusal(verb: Verb, api: Api, answer: &Answer) -> Error {
             error.with_hint(format!("Check the `{}` credentials.", api.name()))
         }
         ErrorKind::Unsupported => {
-            error.with_hint("This server's version does not offer it; a newer one may.")
+            error.with_hint("This version of the server does not support it. A newer version may.")
         }
         _ => api.outage(error),
     }
@@ -107,7 +107,10 @@ pub(crate) fn transport(verb: Verb, api: Api, error: reqwest::Error) -> Error {
         return api.outage(distrusted.with_source(error));
     }
     let (kind, what) = if error.is_decode() {
-        (ErrorKind::Malformed, "answered what cannot be understood")
+        (
+            ErrorKind::Malformed,
+            "sent an answer that cannot be understood",
+        )
     } else {
         (ErrorKind::Unavailable, "cannot be reached")
     };
@@ -122,15 +125,15 @@ fn distrust(api: Api, error: &reqwest::Error) -> Option<(String, String)> {
     Some(match tls {
         rustls::Error::InvalidCertificate(why) => (
             format!("the {title}'s certificate is not trusted: {why:?}"),
-            format!("Name the authority that signed it in `{name}.ca_file`."),
+            format!("Configure the authority that signed it as `{name}.ca_file`."),
         ),
         rustls::Error::AlertReceived(alert) => (
             format!("the {title} ended the TLS connection: {alert:?}"),
-            format!("If it asks who the gateway is, say so in `{name}.identity_file`."),
+            format!("If it requires a client certificate, configure `{name}.identity_file`."),
         ),
         other => (
             format!("no TLS connection to the {title}: {other}"),
-            format!("Check `{name}.url`: is it https that is spoken there?"),
+            format!("Check whether the server at `{name}.url` uses https."),
         ),
     })
 }
@@ -163,7 +166,7 @@ pub(crate) fn malformed(verb: Verb, api: Api, why: impl std::fmt::Display) -> Er
         ErrorKind::Malformed,
         verb,
         format!(
-            "the {} answered what cannot be understood: {why}",
+            "the {} sent an answer that cannot be understood: {why}",
             api.title()
         ),
     )
@@ -175,15 +178,16 @@ pub(crate) fn no_row(verb: Verb, id: &ExecutionId, last_seen: Option<&str>) -> E
         Some(status) => Error::new(
             ErrorKind::NotFound,
             verb,
-            format!("invocation `{id}` is gone; it was {status} when it was last seen"),
+            format!("invocation `{id}` no longer exists; its last known status is {status}"),
         )
         .with_reason("EXECUTION_FORGOTTEN")
         .with_hint(
-            "Restate forgets an invocation when its retention ends, and at once when it is \
-             cancelled before it began. That says neither success nor failure.",
+            "Restate removes an invocation when its retention ends, and immediately when it is \
+             cancelled before it began. The result is unknown.",
         ),
-        None => Error::not_found(verb, id)
-            .with_hint("It never existed, or Restate has forgotten it since."),
+        None => {
+            Error::not_found(verb, id).with_hint("It never existed, or Restate has removed it.")
+        }
     }
 }
 

@@ -102,7 +102,7 @@ impl Reader {
             404 => None,
             _ => return Err(refusal(verb, Api::Admin, &answer)),
         };
-        // One that is not there may be registered any moment.
+        // A service that does not exist may be registered at any moment.
         if let Some(service) = &service {
             let mut services = lock(&self.services);
             if services.len() >= MOST_SERVICES {

@@ -21,7 +21,7 @@ pub(crate) enum Need {
     Nothing,
     /// What a suspended invocation waits for.
     Waits,
-    /// How a failed one came to its end.
+    /// How a failed invocation ended.
     Ending,
     /// Why a paused one is paused.
     Pause,

@@ -62,7 +62,7 @@ impl VersionAnswer {
     /// The server, unless it is too old to work with.
     pub(crate) fn server(&self, schema: Schema) -> Result<Server, String> {
         let text = &self.version;
-        let version = Version::parse(text).ok_or_else(|| format!("`{text}` is no version"))?;
+        let version = Version::parse(text).ok_or_else(|| format!("`{text}` is not a version"))?;
         let oldest = Version::OLDEST;
         if version < oldest {
             return Err(format!("restate {text} is too old, {oldest} is needed"));

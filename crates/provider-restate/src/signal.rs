@@ -44,7 +44,7 @@ async fn answer_awakeable(
         None => (request.signal.as_str(), "resolve"),
     };
     if !id.owns(awakeable) {
-        let message = "the awakeable is not one of this invocation's";
+        let message = "the awakeable does not belong to this invocation";
         return Err(Error::invalid(Verb::Signal, message));
     }
     let path = ["restate", "awakeables", awakeable, action];
@@ -69,10 +69,10 @@ async fn call_bound(
     request: &SignalRequest,
 ) -> Result<()> {
     let (Some(service), Some(key)) = (&row.target_service_name, &row.target_service_key) else {
-        let message = "a service's invocation has no promises";
+        let message = "an invocation of a service has no promises";
         return Err(Error::precondition(Verb::Signal, message)
             .with_reason("SIGNAL_NOT_FOUND")
-            .with_hint("Name the awakeable it waits for, as its waits show it."));
+            .with_hint("Name the awakeable that the invocation waits for; `waits` of the execution shows it."));
     };
     let signals = &provider.config.signals;
     let bound = signals
@@ -81,7 +81,7 @@ async fn call_bound(
         .unwrap_or(&request.signal);
     let known = provider.reader.service(call, Verb::Signal, service).await?;
     if !known.is_some_and(|service| service.has(bound)) {
-        let message = format!("`{service}` has no handler `{bound}` to resolve it by");
+        let message = format!("`{service}` has no handler `{bound}` that resolves the promise");
         return Err(Error::precondition(Verb::Signal, message)
             .with_reason("SIGNAL_NOT_FOUND")
             .with_hint("Bind the promise to a handler in the provider's `signals`."));

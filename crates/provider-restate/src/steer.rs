@@ -177,7 +177,7 @@ pub(crate) async fn retry_from(
     let verb = Verb::RetryFrom;
     if request.input.is_some() {
         return Err(Error::unsupported(verb)
-            .with_hint("Restate restarts with the input it was started with; send none."));
+            .with_hint("Restate restarts an invocation with its original input. Send no input."));
     }
     request.ensure_plain()?;
     if let Some(id) = restarted_before(provider, request)? {
@@ -210,7 +210,7 @@ pub(crate) async fn retry_from(
     match answer.status {
         200..=299 => {}
         410 => {
-            return Err(Error::precondition(verb, "its journal is gone")
+            return Err(Error::precondition(verb, "its journal no longer exists")
                 .with_reason("HISTORY_FORGOTTEN")
                 .with_native_code("410"));
         }
@@ -227,7 +227,7 @@ pub(crate) async fn retry_from(
     provider.reader.observation(call, verb, row).await
 }
 
-/// What this request came to when it was made before.
+/// The result of an earlier call with the same request id.
 fn restarted_before(
     provider: &RestateProvider,
     request: &RetryFromRequest,

@@ -110,7 +110,7 @@ impl Client {
         self.line().await.quotas.spare(api, reserve)
     }
 
-    /// How many turns come back in a second.
+    /// How many turns are refilled per second.
     pub(crate) async fn rate(&self, api: Api) -> f64 {
         self.line().await.quotas.rate(api)
     }

@@ -24,7 +24,7 @@ pub struct Config {
     /// The state machines to list, by name or ARN; every standard one when empty.
     pub state_machines: Vec<String>,
     /// The role that state machines made by `apply_definition` run under, by its ARN. Needed to
-    /// make one; one that is there keeps its own.
+    /// create a state machine; an existing state machine keeps its role.
     pub role: String,
     /// The activities that people answer through this gateway, by ARN. Their tasks are taken by
     /// this gateway, so no worker may poll them.

@@ -185,7 +185,7 @@ where
         SdkError::ResponseError(_) => Error::new(
             ErrorKind::Malformed,
             verb,
-            "the answer of Step Functions makes no sense",
+            "the answer of Step Functions cannot be understood",
         ),
         _ => not_sent(verb, &DisplayErrorContext(error).to_string()),
     }
@@ -198,7 +198,7 @@ fn not_sent(verb: Verb, told: &str) -> Error {
     if told_of("credential") || told_of("identity") {
         let message = "this gateway has no AWS credentials";
         return Error::new(ErrorKind::PermissionDenied, verb, message).with_hint(
-            "Give the process credentials by environment, profile, web identity or role.",
+            "Give this process AWS credentials: by environment, profile, web identity or role.",
         );
     }
     if told_of("region") {
@@ -244,7 +244,7 @@ pub(crate) fn service(
         error.retry_after = Some(pause.unwrap_or(usual));
     }
     if kind == ErrorKind::PermissionDenied {
-        error.hint = "Check the role of this gateway: it needs the states:* action.".to_owned();
+        error.hint = "Check the IAM role of this gateway: it must allow the `states:` action that was refused.".to_owned();
     }
     error
 }
@@ -274,7 +274,7 @@ pub(crate) fn no_definition(name: &str) -> Error {
 pub(crate) fn express(verb: Verb) -> Error {
     let message = "an Express execution can only be started";
     Error::new(ErrorKind::Unsupported, verb, message)
-        .with_hint("Its log group in CloudWatch shows what became of it.")
+        .with_hint("Its log group in CloudWatch shows the result.")
 }
 
 #[cfg(test)]

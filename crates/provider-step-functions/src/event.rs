@@ -19,7 +19,7 @@ pub struct Event {
     pub detail: Detail,
 }
 
-/// What an event says. Which fields are there depends on its kind.
+/// What an event says. Its kind decides which fields exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Detail {
     /// The state's name.

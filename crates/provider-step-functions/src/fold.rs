@@ -472,7 +472,7 @@ impl Fold {
     }
 
     fn drop_frames(&mut self, visit: usize) {
-        // Frames that are over stay listed: a redrive may go on in them.
+        // Ended frames stay listed: a redrive may continue in them.
         for at in 0..self.visits[visit].frames.len() {
             let frame = self.visits[visit].frames[at];
             self.frames[frame].open = false;

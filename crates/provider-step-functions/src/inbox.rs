@@ -276,11 +276,11 @@ pub(crate) fn is_over(error: &Error) -> bool {
 fn not_come(verb: Verb) -> Error {
     let message = "the activity did not hand out the task in time";
     Error::new(ErrorKind::Timeout, verb, message)
-        .with_hint("Signal again: once it is handed out, it is kept for this execution.")
+        .with_hint("Send the signal again. A task that the activity hands out meanwhile is kept for this execution.")
 }
 
 fn full() -> Error {
-    let message = format!("{MOST_HELD} tasks are held for executions that nobody signals");
+    let message = format!("{MOST_HELD} tasks are kept for executions that have received no signal");
     Error::new(ErrorKind::Throttled, Verb::Signal, message)
         .with_reason("INBOX_FULL")
         .with_retry_after(Duration::from_secs(60))
@@ -288,10 +288,10 @@ fn full() -> Error {
 }
 
 fn nameless(activity: &str) -> Error {
-    let message = format!("a task of `{activity}` does not say whose it is");
+    let message = format!("a task of `{activity}` does not name its execution");
     Error::new(ErrorKind::FailedPrecondition, Verb::Signal, message)
         .with_reason("ACTIVITY_NOT_ADDRESSABLE")
         .with_hint(
-            "Every state that uses this activity must pass `stateway` on: see the provider's page.",
+            "Every state that uses this activity must have `stateway` in its parameters (docs/providers/step-functions.md).",
         )
 }

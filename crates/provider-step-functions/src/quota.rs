@@ -149,6 +149,6 @@ pub(crate) fn quotas(
 /// The refusal of a call for which the quota has no turn in time.
 pub(crate) fn used_up(error: Error) -> Error {
     error
-        .with_hint("Ask less often, or raise the quota with AWS and in `quotas`.")
+        .with_hint("Send fewer requests, or raise the quota at AWS and in `quotas`.")
         .with_native_code("ThrottlingException")
 }

@@ -1,7 +1,7 @@
 //! Looking at executions: what is asked of the service for one answer, and what is spared.
 //!
-//! One execution is described, and its history is read only if it is open. Many executions are
-//! looked at by what is known of them ([`many`]).
+//! One execution is described, and its history is read only if it is open. Many executions are read
+//! according to their known state ([`many`]).
 
 mod many;
 

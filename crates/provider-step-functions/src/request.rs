@@ -36,7 +36,7 @@ pub(crate) fn execution_name(request: &StartRequest) -> Result<String> {
     if name.chars().count() > LONGEST_NAME || name.chars().any(forbidden) {
         return Err(Error::invalid(
             Verb::Start,
-            "the execution id is no name for Step Functions",
+            "the execution id is not a valid name in Step Functions",
         )
         .with_hint("Use up to 80 letters, digits, hyphens and underscores."));
     }

@@ -183,7 +183,7 @@ pub(crate) fn observation(basics: &Basics, verb: Verb) -> Result<Observation> {
         Error::new(
             ErrorKind::Malformed,
             verb,
-            "the execution's ARN cannot be a name",
+            "the ARN of the execution cannot be converted to a name",
         )
         .with_source(error)
     })?;

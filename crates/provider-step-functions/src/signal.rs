@@ -113,7 +113,7 @@ fn check_activity(
 ) -> Result<()> {
     if !provider.config.activities.iter().any(|own| own == activity) {
         return Err(for_a_worker(verb, &step.step).with_hint(
-            "If people answer it, name its activity in `activities` of the provider; else use a task token.",
+            "If people answer this step, add its activity to `activities` of the provider. If not, use a task token.",
         ));
     }
     let state = definition.state(&step.state);
@@ -121,7 +121,7 @@ fn check_activity(
         Ok(())
     } else {
         Err(for_a_worker(verb, &step.step).with_hint(
-            "Let the state pass `stateway` with its execution and name on in its parameters: see the provider's page.",
+            "Add `stateway` with the execution and the name to the parameters of the state (docs/providers/step-functions.md).",
         ))
     }
 }
@@ -255,7 +255,7 @@ fn alike(verb: Verb, step: &str) -> Error {
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason("ACTIVITY_NOT_ADDRESSABLE")
         .with_hint(
-            "Let the state pass `index` on in `stateway`: \"index.$\": \"$$.Map.Item.Index\".",
+            "Add `index` to `stateway` in the parameters of the state: \"index.$\": \"$$.Map.Item.Index\".",
         )
 }
 
@@ -264,12 +264,12 @@ fn taken_by_another(verb: Verb, step: &str) -> Error {
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason("TASK_TAKEN")
         .with_hint(
-            "If that was a gateway which is gone, the task is handed out again after its HeartbeatSeconds, where the state retries.",
+            "If a gateway took the task and has ended, the activity hands out the task again after HeartbeatSeconds, provided that the state retries.",
         )
 }
 
 fn untold(verb: Verb) -> Error {
-    let message = "the history does not tell the task's token";
+    let message = "the history does not contain the task token";
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_hint("The service that received the token has to answer it.")
 }

@@ -98,7 +98,7 @@ fn shown_at_start(started: &Started, machine: &str) -> Result<Observation> {
         Error::new(
             ErrorKind::Malformed,
             Verb::Start,
-            "the execution's ARN cannot be a name",
+            "the ARN of the execution cannot be converted to a name",
         )
         .with_source(error)
     })?;

@@ -104,7 +104,10 @@ async fn check_step(
         return Ok(());
     }
     let failed: Vec<_> = open.iter().map(|step| step.name.as_str()).collect();
-    let message = format!("a redrive goes on where it failed: {}", failed.join(", "));
+    let message = format!(
+        "a redrive continues at the steps that failed: {}",
+        failed.join(", ")
+    );
     Err(Error::new(ErrorKind::Unsupported, ask.verb, message).with_hint("Leave the step out."))
 }
 

@@ -1,7 +1,7 @@
 //! Watching every execution of the account. The service pushes nothing, so this stream lists and
 //! reads, within the quotas, and never lists what is known to have finished a second time.
 //!
-//! - The present set is one list of everything, newest first.
+//! - The current set is one list of everything, newest first.
 //! - Then each round lists the newest executions of each state machine, down to the newest one that
 //!   is known, and the open ones. An open execution that is missing from the second list is
 //!   described: it has ended, or the list lags behind.
@@ -85,7 +85,7 @@ struct Follower {
     machines: Arc<Machines>,
     followed: BTreeMap<String, Followed>,
     ready: VecDeque<Watched>,
-    /// The state machines whose executions are still to be listed for the present set, with the
+    /// The state machines whose executions are still to be listed for the current set, with the
     /// service's token of the next page.
     unread: VecDeque<(String, Option<String>)>,
     in_sync: bool,
@@ -120,7 +120,7 @@ impl Follower {
         self.reader.clock.now()
     }
 
-    /// Does what is next: a page of the present set, a round, or reading some that are open.
+    /// Does what is next: a page of the current set, a round, or reading some that are open.
     async fn advance(&mut self) -> Result<()> {
         if let Some((machine, token)) = self.unread.pop_front() {
             return self.read_present(machine, token).await;
@@ -167,7 +167,7 @@ impl Follower {
         }
     }
 
-    /// Reads a page of the present set of one state machine.
+    /// Reads a page of the current set of one state machine.
     async fn read_present(&mut self, machine: String, token: Option<String>) -> Result<()> {
         let page = self.page(&machine, None, (LARGEST_PAGE, token)).await?;
         let followed = self.followed.entry(machine.clone()).or_default();

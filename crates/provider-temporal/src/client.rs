@@ -146,8 +146,8 @@ impl Client {
         !self.is_paused(api) && self.quotas.spare(api, reserve)
     }
 
-    /// Takes the turns of a background look at an execution: one that was never read takes a
-    /// description and a history.
+    /// Takes the turns of a background read of an execution: the first read needs a description and
+    /// a history.
     pub(crate) fn spare_look(&self, was_read: bool) -> bool {
         let turns = if was_read { 1 } else { 2 };
         self.turns(Api::Reads, RESERVE) >= turns
@@ -188,7 +188,7 @@ impl Client {
                 break;
             }
             if left >= ask.call.remaining() {
-                let message = "the Temporal server asked for a pause, which is not over";
+                let message = "the Temporal server asked for a delay, which has not passed yet";
                 let error = Error::new(ErrorKind::Throttled, ask.verb, message);
                 return Err(error.with_retry_after(left).without_engine());
             }

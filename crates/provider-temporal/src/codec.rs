@@ -305,7 +305,7 @@ impl RemoteCodec {
         }
         // What the parsers say may quote decoded payloads.
         let bodies: Bodies = serde_json::from_slice(&text)
-            .map_err(|_| Refusal::of("its answer is not that of a codec"))?;
+            .map_err(|_| Refusal::of("its answer is not the answer of a codec"))?;
         if bodies.payloads.len() != payloads.len() {
             return Err(Refusal::of("its answer has another number of payloads"));
         }

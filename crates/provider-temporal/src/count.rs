@@ -81,7 +81,7 @@ pub(crate) async fn count(
     let patience = ask.call.remaining() / 2;
     let (mut workflows, mut listed) = (BTreeSet::new(), BTreeMap::<i32, u64>::new());
     let mut token = Vec::new();
-    // A count that failed in part is better than none, and not worth remembering.
+    // A count that failed in part is returned, but not cached.
     let mut is_whole = true;
     for page in 0..MOST_PAGES {
         let runs = reader.runs(ask, query::ALL, LONGEST_PAGE, token);

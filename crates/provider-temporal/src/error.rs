@@ -82,7 +82,7 @@ pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
         ErrorKind::InvalidArgument => error.by_engine(),
         ErrorKind::Unsupported => error
             .by_engine()
-            .with_hint("This server's version or configuration does not offer it."),
+            .with_hint("The version or the configuration of this server does not support it."),
         ErrorKind::Unavailable => {
             error.with_hint("Check that the server runs and `address` names it.")
         }

@@ -26,7 +26,7 @@ pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
 /// # Errors
 /// It is outside of the years that a timestamp can have.
 pub fn read_timestamp(field: &str, time: prost_types::Timestamp) -> Result<Timestamp, Misfit> {
-    let wrong = || Misfit::new(field, "is not a point in time");
+    let wrong = || Misfit::new(field, "is not a valid timestamp");
     if !(0..1_000_000_000).contains(&time.nanos) {
         return Err(wrong());
     }
@@ -57,7 +57,7 @@ pub fn duration(span: Duration) -> prost_types::Duration {
 /// # Errors
 /// It is negative or too long.
 pub fn read_duration(field: &str, span: prost_types::Duration) -> Result<Duration, Misfit> {
-    let wrong = || Misfit::new(field, "is not a span of time");
+    let wrong = || Misfit::new(field, "is not a valid duration");
     let seconds = u64::try_from(span.seconds).map_err(|_| wrong())?;
     let nanos = u32::try_from(span.nanos).map_err(|_| wrong())?;
     if nanos >= 1_000_000_000 || seconds > LONGEST.as_secs() {

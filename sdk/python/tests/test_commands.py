@@ -100,7 +100,7 @@ def test_the_commands_of_the_page_about_recovery(tmp_path: pathlib.Path) -> None
             terminal.run(command, 8 if "--definition" in command else 0)
             if command.startswith("stateway retry-from"):
                 terminal.run("stateway wait builtin/r-17", 1)
-        assert re.search(r"executions? checked in .* nothing found", terminal.run("stateway verify --all"))
+        assert re.search(r"executions? checked in .* no problem found", terminal.run("stateway verify --all"))
     finally:
         terminal.close()
         gateway.stop()

@@ -257,7 +257,7 @@ fn lines(explained: &Explanation, case: &Case, is_empty: bool) -> String {
     if is_empty {
         lines.push("  there is no rule; without rules everything is denied".to_owned());
     } else if lines.len() == 1 {
-        lines.push("  no rule is about this caller or gives this permission".to_owned());
+        lines.push("  no rule matches this caller or gives this permission".to_owned());
     }
     lines.join("\n")
 }

@@ -85,7 +85,7 @@ impl Purge {
         let before = age
             .ok()
             .and_then(|age| Timestamp::now().checked_sub(age).ok());
-        let before = before.ok_or_else(|| Failure::usage("--older-than reaches back too far"))?;
+        let before = before.ok_or_else(|| Failure::usage("--older-than is too long"))?;
         let filter = format!("end_time < {before}");
         let mut purged = Purged {
             done: self.yes,
@@ -113,7 +113,7 @@ impl Purge {
                 purged.purge_count.to_string()
             };
             if !self.yes {
-                format!("{count} executions would be removed; add --yes to do it")
+                format!("{count} executions would be removed; add --yes to remove them")
             } else if purged.held_back_count > 0 {
                 format!(
                     "{count} executions removed; {} stay until a webhook has received their events",

@@ -70,7 +70,7 @@ impl Branches {
 fn table(listed: &Listed, paint: Paint) -> String {
     if !listed.next_page_token.is_empty() {
         let token = &listed.next_page_token;
-        print_message(&format!("there is more: --page-token {token}, or --all"));
+        print_message(&format!("more results: --page-token {token}, or --all"));
     }
     let headings = [
         "BRANCH",

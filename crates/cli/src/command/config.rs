@@ -34,7 +34,7 @@ ports and addresses of other servers are not checked. Secrets are never printed.
 pub struct Check {
     /// The file (default: the file that `serve` would use)
     file: Option<PathBuf>,
-    /// Do not open the files that the configuration names: it belongs to another machine
+    /// Do not open the files that the configuration names, for a configuration of another machine
     #[arg(long)]
     without_files: bool,
     #[command(flatten)]

@@ -25,7 +25,7 @@ The provider must be a test build that also serves stateway.provider.v1.Staging.
 executions of its engine. It needs no gateway. Exits 8 if a case failed or if every case was skipped; single \
 skipped cases are no failure.")]
 pub struct Conformance {
-    /// Where the provider listens: unix:/path, https://host:port, or http://127.0.0.1:port
+    /// Address of the provider: unix:/path, https://host:port, or http://127.0.0.1:port
     address: String,
     /// Only cases whose name contains this text (default: every case)
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -118,7 +118,7 @@ fn sum_up(report: &Report, output: Output) -> Outcome {
     let (passed, failed, skipped) = report.counts();
     if report.results.is_empty() {
         return Err(Failure::usage(
-            "the name of no case contains the text of --filter",
+            "no case has a name that contains the text of --filter",
         ));
     }
     if output == Output::Table {

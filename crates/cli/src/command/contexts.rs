@@ -105,7 +105,7 @@ fn list(store: &Store, contexts: &Contexts, output: Output) -> Outcome {
             name,
             server: &saved.server,
             is_current: contexts.current.as_ref() == Some(name),
-            has_credentials: store.token_file(name).is_some(),
+            has_credentials: store.token_file(name, &saved.server).is_some(),
         })
         .collect();
     match output {

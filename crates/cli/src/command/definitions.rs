@@ -93,7 +93,7 @@ pub struct Apply {
     /// YAML or JSON, or - for standard input
     #[arg(required = true)]
     files: Vec<String>,
-    /// Only check the definitions, by the gateway's rules
+    /// Only check the definitions with the rules of the gateway; upload nothing
     #[arg(long)]
     dry_run: bool,
     /// Idempotency key: repeating the request with the same key has no further effect; with one file only

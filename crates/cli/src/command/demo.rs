@@ -53,7 +53,7 @@ pub struct Demo {
     /// Stop automatically after this time
     #[arg(long = "for", value_name = "DURATION")]
     length: Option<Span>,
-    /// Log filter, for example `info`
+    /// Log levels, for example `info`
     #[arg(
         long,
         env = "STATEWAY_LOG",

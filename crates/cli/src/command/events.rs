@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::{input, resource, view};
 
-/// Events of the outside that start executions.
+/// External events that start executions.
 #[derive(Debug, Subcommand)]
 pub enum Events {
     /// Publish an event; starts every definition whose trigger matches the event

@@ -30,8 +30,8 @@ Examples:
   stateway health --provider payments
   stateway health --config /etc/stateway/stateway.toml
 
-With --config, the command asks the gateway of that configuration on this machine: at \
-`server.monitoring_listen` if it is configured, otherwise at `server.listen`. Over TLS it accepts any \
+With --config, the command calls the gateway of that configuration on this machine: at \
+`server.monitoring_listen` (default: `server.listen`). Over TLS it accepts any \
 certificate, because the certificate of a gateway names other addresses than that of this machine. It \
 sends no credentials and reads nothing but the health.
 

@@ -50,7 +50,7 @@ pub struct Host {
     /// Configuration file (default: `stateway.toml` in this folder, if it exists)
     #[arg(long, env = "STATEWAY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Levels of the log, for example `info` (default: `info`)
+    /// Log levels, for example `info` (default: `info`)
     #[arg(long, env = "STATEWAY_LOG", value_name = "FILTER")]
     log: Option<String>,
     /// Format of the log (default: `text`)
@@ -141,7 +141,7 @@ fn chosen<'c>(
     })
 }
 
-/// Registers the host, and tries again until Restate takes it.
+/// Registers the host, and retries until Restate accepts it.
 async fn register(settings: HostConfig, address: String) {
     let restate = settings.restate();
     let mut pause = PAUSE.0;

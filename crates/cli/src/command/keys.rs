@@ -348,7 +348,7 @@ fn read(path: &Path) -> Result<Option<KeyFile>, Failure> {
     Ok(Some(file))
 }
 
-/// When the gateway saw each key. A file that is not there yet has no times.
+/// When the gateway saw each key. A file that does not exist yet has no times.
 fn used(path: &Path) -> BTreeMap<String, Timestamp> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".used");

@@ -28,7 +28,7 @@ impl Logout {
         let name = target
             .context
             .clone()
-            .ok_or_else(|| Failure::usage("no context is used").hint("Give --context NAME."))?;
+            .ok_or_else(|| Failure::usage("no context is selected").hint("Give --context NAME."))?;
         forget(&store, &target, &name).await?;
         Ok(Exit::Ok)
     }
@@ -36,7 +36,7 @@ impl Logout {
 
 /// Forgets the credentials of a context. What the provider says about it does not keep them alive.
 pub(super) async fn forget(store: &Store, target: &Target, name: &str) -> Result<(), Failure> {
-    let grant = store.grant(name);
+    let grant = store.grant(name, &target.server);
     let had = store.forget(name)?;
     match grant {
         Ok(Some(grant)) => match give_back(target, &grant).await {

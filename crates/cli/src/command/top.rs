@@ -42,7 +42,7 @@ Examples:
   stateway top --once
 
 Shows counts by sub-state, the health of the providers, and the executions that have not finished or finish \
-meanwhile (`--filter 'sub_state:*'` shows all), in the order error, \
+meanwhile (all executions: `--filter 'sub_state:*'`), in the order error, \
 backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q quit, arrows or j and k move, \
 enter opens an execution with its steps, esc back, f filter, s sort, p pause, ? keys. With --once, with \
 -o json and without a terminal the executions are printed once.")]

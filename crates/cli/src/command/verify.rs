@@ -173,9 +173,9 @@ impl Checked {
             let _ = writeln!(text, "{}\n", details(verdict));
         }
         let found = match self.faulty_count {
-            0 => "nothing found".to_owned(),
-            1 => "1 of them is not as its log says".to_owned(),
-            wrong => format!("{} of them are not as their logs say", grouped(wrong)),
+            0 => "no problem found".to_owned(),
+            1 => "1 of them differs from its log".to_owned(),
+            wrong => format!("{} of them differ from their logs", grouped(wrong)),
         };
         let _ = write!(
             text,
@@ -193,7 +193,7 @@ fn details(verdict: &view::Verdict) -> String {
     let name = crate::screen::short_name(&verdict.name);
     if verdict.findings.is_empty() {
         return format!(
-            "{name}: {} events checked, nothing found",
+            "{name}: {} events checked, no problem found",
             grouped(verdict.event_count)
         );
     }
@@ -271,13 +271,13 @@ mod tests {
             executions_per_second: 8_130.08,
             ..Checked::default()
         };
-        let clean = "100,000 executions checked in 12.3 s (8,130/s): nothing found";
+        let clean = "100,000 executions checked in 12.3 s (8,130/s): no problem found";
         assert_eq!(checked.text(), clean);
         checked.faulty_count = 2;
         assert!(
             checked
                 .text()
-                .ends_with(": 2 of them are not as their logs say")
+                .ends_with(": 2 of them differ from their logs")
         );
     }
 }

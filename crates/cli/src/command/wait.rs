@@ -23,8 +23,8 @@ Examples:
   stateway wait builtin/order-17 --for waiting --for error --timeout 5m
 
 Without --timeout there is no time limit. The wait always ends when the execution has finished. \
-Exits 0 if a sub-state of --for was reached, 1 if the execution failed and `failed` was not asked \
-for, 4 if it succeeded and --for asked for another sub-state, 6 if the gateway did not answer, 7 if \
+Exits 0 if a sub-state of --for was reached, 1 if the execution failed and --for does not name \
+`failed`, 4 if it succeeded and --for names other sub-states, 6 if the gateway did not answer, 7 if \
 --timeout expired.")]
 pub struct Wait {
     /// provider/id, or the full name

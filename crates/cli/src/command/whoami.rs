@@ -1,4 +1,4 @@
-//! `stateway whoami`: who a gateway takes the caller for.
+//! `stateway whoami`: the identity of the caller at the gateway.
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::sign_in::{Web, Who, current_token};
 use crate::target::Target;
 
-/// Shows who the gateway takes the caller for.
+/// Shows the identity of the caller at the gateway.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

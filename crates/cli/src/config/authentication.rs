@@ -1,4 +1,4 @@
-//! The section `[authentication]`: how callers prove who they are.
+//! The section `[authentication]`: how callers authenticate.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -424,7 +424,7 @@ impl Jwt {
         let ca = self.jwks_ca.as_ref().map(|file| directory.join(file));
         let keys = match (&self.jwks_file, &self.jwks_url) {
             (Some(file), None) if ca.is_none() => JwksSource::File(directory.join(file)),
-            (Some(_), None) => return wrong("`jwks_ca` does not go with `jwks_file`"),
+            (Some(_), None) => return wrong("`jwks_ca` cannot be combined with `jwks_file`"),
             (None, Some(url)) => JwksSource::Url {
                 url: url.clone(),
                 ca,

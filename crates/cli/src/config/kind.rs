@@ -138,8 +138,8 @@ impl Kind {
         }
     }
 
-    /// How seldom a quiet execution is looked at, where that is not as in `[limits]`: a look at all
-    /// that are watched is one cheap query on Restate.
+    /// The longest poll interval of a quiet execution, if it differs from `[limits]`: on Restate,
+    /// one cheap query reads all watched executions.
     pub(super) const fn slowest_poll(self) -> Option<Duration> {
         match self {
             Self::Restate | Self::RestateHost => Some(Duration::from_secs(1)),

@@ -1,4 +1,4 @@
-//! The section `[quotas]`: limits of callers that prove who they are.
+//! The section `[quotas]`: limits of authenticated callers.
 
 use serde::{Deserialize, Serialize};
 use stateway_gateway::{Quota, QuotaRule, QuotaSettings};

@@ -71,9 +71,9 @@ section! {
         handshake_timeout: Span,
         /// Time after which a connection without open calls is closed.
         idle_timeout: Span,
-        /// With authentication: connections whose client has not proved who it is.
+        /// With authentication: connections whose client is not authenticated.
         max_unproven_connections: usize,
-        /// With authentication: time in which a client must prove who it is.
+        /// With authentication: time in which a client must authenticate.
         unproven_timeout: Span,
         /// Whether clients may ask for the API's description.
         reflection: bool,
@@ -89,7 +89,7 @@ section! {
         /// A file with the key of page tokens and cursors, as 64 hexadecimal digits.
         #[serde(skip_serializing_if = "Option::is_none")]
         token_key_file: Option<PathBuf>,
-        /// The key itself. A secret: read, never printed.
+        /// The key itself, which is refused: a secret is in a file of its own. It is never printed.
         #[serde(skip_serializing)]
         token_key: Option<SecretText>,
         /// TLS on the port.
@@ -102,14 +102,6 @@ section! {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(from = "String", into = "String")]
 pub struct SecretText(Secret);
-
-impl SecretText {
-    /// The text.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.0.expose()
-    }
-}
 
 impl From<String> for SecretText {
     fn from(text: String) -> Self {
@@ -126,7 +118,7 @@ impl From<SecretText> for String {
 
 impl PartialEq for SecretText {
     fn eq(&self, other: &Self) -> bool {
-        self.expose() == other.expose()
+        self.0.expose() == other.0.expose()
     }
 }
 

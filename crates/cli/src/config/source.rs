@@ -9,12 +9,16 @@ use stateway_identity::Secret;
 
 use super::read::{File, Provider, read};
 use super::{
-    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig,
-    SecretText, overlay, unusable,
+    Access, AllowedOrigin, Config, ConfigError, Kind, LogFormat, Problem, ProviderConfig, overlay,
+    unusable,
 };
 
-/// The file that is read when none is named and it is there.
+/// The file that is read by default, if it exists.
 const DEFAULT_FILE: &str = "stateway.toml";
+
+/// Why a key in the configuration is refused.
+const INLINE_TOKEN_KEY: &str = "`token_key` is a secret, and secrets are not part of the configuration: write the key to \
+     a file that only the gateway can read, and set `token_key_file`";
 
 /// The values of flags and of the environment. Both override the file.
 #[derive(Debug, Clone, Default, Args)]
@@ -25,7 +29,7 @@ pub struct Overrides {
     /// Address of the gateway (default: 127.0.0.1:7380)
     #[arg(long, env = "STATEWAY_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Levels of the log, for example `info` or `warn,stateway_gateway=debug` (default: `info`)
+    /// Log levels, for example `info` or `warn,stateway_gateway=debug` (default: `info`)
     #[arg(long, env = "STATEWAY_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// Format of the log (default: `text`)
@@ -36,7 +40,7 @@ pub struct Overrides {
     pub otlp_endpoint: Option<String>,
 }
 
-/// Puts file, environment, flags and defaults together.
+/// Merges file, environment, flags and defaults.
 ///
 /// # Errors
 /// All errors of a configuration.
@@ -49,7 +53,7 @@ pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
     }
 }
 
-/// As [`load`], with the configuration as far as it can be understood beside its errors.
+/// Like [`load`], but also returns the configuration as far as it is valid if there are errors.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -106,8 +110,11 @@ fn combine(
     settings.audit = file.audit.map(|audit| audit.settings(directory));
     settings.quotas = file.quotas.settings();
     let token_key_file = file.server.token_key_file.map(|file| directory.join(file));
-    let inline = file.server.token_key.as_ref().map(SecretText::expose);
-    match token_key(inline, token_key_file.as_deref()) {
+    let read = match file.server.token_key {
+        Some(_) => Err(INLINE_TOKEN_KEY.to_owned()),
+        None => token_key(token_key_file.as_deref()),
+    };
+    match read {
         Ok(key) => settings.token_key = key.map(TokenKey::new),
         Err(message) => problems.push(match path {
             Some(path) => Problem::of(path, message),
@@ -197,7 +204,7 @@ impl Config {
     /// The defaults, with the store of the built-in engine in this file.
     ///
     /// # Errors
-    /// A path that is not text.
+    /// A path that is not UTF-8.
     pub fn built_in(store: &Path) -> Result<Self, ConfigError> {
         let (mut config, _) = combine(None, File::default(), Vec::new(), &Overrides::default());
         let path = store
@@ -233,18 +240,16 @@ fn configured(provider: Provider, directory: &Path) -> ProviderConfig {
     }
 }
 
-fn token_key(text: Option<&str>, file: Option<&Path>) -> Result<Option<[u8; 32]>, String> {
-    let text = match (text, file) {
-        (Some(_), Some(_)) => return Err("give `token_key` or `token_key_file`, not both".into()),
-        (Some(text), None) => text.to_owned(),
-        (None, Some(file)) => std::fs::read_to_string(file).map_err(|error| {
-            format!(
-                "`token_key_file` {} cannot be read: {error}",
-                file.display()
-            )
-        })?,
-        (None, None) => return Ok(None),
+fn token_key(file: Option<&Path>) -> Result<Option<[u8; 32]>, String> {
+    let Some(file) = file else {
+        return Ok(None);
     };
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        format!(
+            "`token_key_file` {} cannot be read: {error}",
+            file.display()
+        )
+    })?;
     let text = Secret::new(text);
     let text = text.expose();
     // The key itself is never repeated in the message.

@@ -122,7 +122,7 @@ pub(super) fn quotas(path: Option<&Path>, settings: &Settings) -> Vec<Problem> {
         ),
         (
             is_limited && !settings.authentication.is_required(),
-            "quotas need callers that prove who they are: configure a method in [authentication]",
+            "quotas need authenticated callers: configure a method in [authentication]",
         ),
     ];
     broken(path, "quotas", rules)

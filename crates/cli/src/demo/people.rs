@@ -1,4 +1,4 @@
-//! The people of a demo: they leave some decisions to whoever watches, and make the others.
+//! The simulated people of a demo: they leave some decisions to the user and make the others.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use stateway_client::{
 
 use super::LABEL;
 
-/// How many approvals, and how many escalations, are left for whoever watches: the oldest, so that
-/// what they have seen stays.
+/// The number of approvals and of escalations that are left to the user: the oldest ones, so that
+/// they do not disappear while the user looks at them.
 const LEFT: usize = 3;
 
 /// How often they look.

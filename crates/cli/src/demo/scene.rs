@@ -17,7 +17,7 @@ enum Plot {
     Album,
     /// The card gateway is down for minutes: backs off.
     DeadCard,
-    /// The carrier does not go there: undone, then failed.
+    /// The carrier does not deliver there: rolled back, then failed.
     Moon,
     /// A policy forbids it: waits for a person.
     Forbidden,

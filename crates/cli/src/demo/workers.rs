@@ -13,10 +13,10 @@ const OUTAGE: Duration = Duration::from_secs(5 * 60);
 /// How often a card gateway that is down is asked in vain.
 const TRIES: u32 = 3;
 
-/// How long what has begun may go on when the demo ends.
+/// How long tasks in progress may continue when the demo ends.
 const DRAIN: Duration = Duration::from_millis(300);
 
-/// All of them, for the gateway at this address.
+/// All workers of the demo, for the gateway at this address.
 pub fn workers(url: &str) -> Vec<Worker> {
     let workers = [shop(url), ci(url), images(url), agents(url), imports(url)];
     workers.map(|worker| worker.drain(DRAIN)).into()

@@ -45,7 +45,7 @@ pub fn step_details(detail: &StepDetail, paint: Paint, now: Timestamp) -> String
     ] {
         let json = payload.as_ref().map(ToString::to_string);
         line(what, &visible(&json.unwrap_or_default()));
-        line("", if cut { "(cut: it is longer)" } else { "" });
+        line("", if cut { "(truncated)" } else { "" });
     }
     if !detail.attempts.is_empty() {
         let _ = write!(text, "\n{}", attempts(detail, paint));
@@ -140,7 +140,7 @@ mod tests {
         let text = step_details(&detail, Paint::new(false), Timestamp::UNIX_EPOCH);
         for line in [
             "input       {\"amount\":20}",
-            "(cut: it is longer)",
+            "(truncated)",
             "retry       not retried: `agent_error` failures need a `retryPolicy`",
             "1                 failed     w1 (handed out 2 times)",
             "1 (compensation)  succeeded",

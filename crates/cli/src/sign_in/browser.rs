@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use stateway_identity::oidc::{AuthorizationRequest, CodeVerifier, Discovery, form, word};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,11 +23,13 @@ const LONGEST: Duration = Duration::from_secs(5 * 60);
 const REQUEST: Duration = Duration::from_secs(5);
 /// The longest request.
 const LARGEST: usize = 16 * 1024;
+/// The most connections at a time.
+const MOST_CONNECTIONS: usize = 256;
 
-/// Signs in in a browser on this machine. `opens` starts the browser; the address is printed anyway.
+/// Signs in with a browser on this machine. `opens` starts the browser; the address is printed anyway.
 ///
 /// # Errors
-/// The person or the provider refuses, or nobody comes back in time.
+/// The person or the provider refuses, or the sign-in is not completed in time.
 pub async fn in_browser(
     web: &Web,
     discovery: &Discovery,
@@ -49,12 +53,16 @@ pub async fn in_browser(
         resource: oidc.resource.as_deref(),
     };
     let address = request.address(discovery);
-    print_message(&format!("Sign in in a browser on this machine: {address}"));
+    print_message(&format!(
+        "Sign in with a browser on this machine: {address}"
+    ));
     if opens {
         open(&address);
     }
     let came_back = tokio::time::timeout(LONGEST, wait(&listener, discovery, &state)).await;
-    let late = || Failure::new(Exit::Deadline, "nobody signed in in time").hint("Sign in again.");
+    let late = || {
+        Failure::new(Exit::Deadline, "the sign-in was not completed in time").hint("Sign in again.")
+    };
     let code = came_back.map_err(|_| late())??;
     let mut fields = vec![
         ("grant_type", "authorization_code"),
@@ -75,30 +83,50 @@ pub async fn in_browser(
     }
 }
 
-/// Waits for the browser to come back with a code. Requests of others are answered and forgotten.
+/// Waits until the browser is redirected with a code. Requests of others are answered and forgotten, and connections
+/// that stay silent delay nobody.
 async fn wait(
     listener: &TcpListener,
     discovery: &Discovery,
     state: &str,
 ) -> Result<String, Failure> {
+    let mut connections = FuturesUnordered::new();
     loop {
-        let (mut stream, _) = listener.accept().await?;
-        let target = tokio::time::timeout(REQUEST, target(&mut stream)).await;
-        let Ok(Some(target)) = target else {
-            continue;
-        };
-        match answered(&target, discovery, state) {
-            Answered::Elsewhere => respond(&mut stream, "404 Not Found", "Nothing is here.").await,
-            Answered::Code(code) => {
-                let text = "You are signed in. Close this window and go back to the command line.";
-                respond(&mut stream, "200 OK", text).await;
-                return Ok(code);
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                let (stream, _) = accepted?;
+                connections.push(serve(stream, discovery, state));
             }
-            Answered::Refused(failure) => {
-                let text = "Nobody was signed in. The command line says why.";
-                respond(&mut stream, "400 Bad Request", text).await;
-                return Err(failure);
+            Some(outcome) = connections.next() => {
+                if let Some(outcome) = outcome {
+                    return outcome;
+                }
             }
+        }
+    }
+}
+
+/// Answers one connection. None if it was not the answer to this sign-in.
+async fn serve(
+    mut stream: TcpStream,
+    discovery: &Discovery,
+    state: &str,
+) -> Option<Result<String, Failure>> {
+    let target = tokio::time::timeout(REQUEST, target(&mut stream)).await;
+    match answered(&target.ok()??, discovery, state) {
+        Answered::Elsewhere => {
+            respond(&mut stream, "404 Not Found", "Not found.").await;
+            None
+        }
+        Answered::Code(code) => {
+            let text = "You are signed in. Close this window and go back to the command line.";
+            respond(&mut stream, "200 OK", text).await;
+            Some(Ok(code))
+        }
+        Answered::Refused(failure) => {
+            let text = "You are not signed in. The command line shows the reason.";
+            respond(&mut stream, "400 Bad Request", text).await;
+            Some(Err(failure))
         }
     }
 }

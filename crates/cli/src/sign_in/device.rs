@@ -15,6 +15,9 @@ const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// How often a provider is asked if it does not say, and how much slower if it asks for that.
 const INTERVAL: Duration = Duration::from_secs(5);
+/// The shortest and the longest pause between two questions, whatever a provider asks for.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The longest that a person may take.
 const LONGEST: u64 = 30 * 60;
@@ -57,7 +60,8 @@ pub async fn on_device(web: &Web, discovery: &Discovery, oidc: &Oidc) -> Result<
         print_message(&format!("The address with the code: {address}"));
     }
     let end = Instant::now() + Duration::from_secs(device.expires_in.min(LONGEST));
-    let mut interval = device.interval.map_or(INTERVAL, Duration::from_secs);
+    let interval = device.interval.map_or(INTERVAL, Duration::from_secs);
+    let mut interval = interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
     let fields = [
         ("grant_type", GRANT),
         ("device_code", device.device_code.as_str()),
@@ -74,7 +78,7 @@ pub async fn on_device(web: &Web, discovery: &Discovery, oidc: &Oidc) -> Result<
         let refusal: Option<TokenRefusal> = serde_json::from_slice(&answer.body).ok();
         match refusal.as_ref().map(|refusal| refusal.error.as_str()) {
             Some("authorization_pending") => {}
-            Some("slow_down") => interval += INTERVAL,
+            Some("slow_down") => interval = (interval + INTERVAL).min(LONGEST_INTERVAL),
             _ => return Err(refused(&answer.body, answer.status)),
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, Identity, RequestBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, RequestBuilder};
 use stateway_identity::oidc::{MOST_BYTES, is_protected};
 
 use crate::exit::Exit;
@@ -14,7 +14,11 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Asks over HTTP.
 #[derive(Debug, Clone)]
-pub struct Web(Client);
+pub struct Web {
+    client: Client,
+    /// Without the proxies of the environment: a proxy would read what is sent to this machine without TLS.
+    local: Client,
+}
 
 /// An answer.
 pub struct Answer {
@@ -32,6 +36,17 @@ impl Web {
     /// Files that cannot be used.
     pub fn new(target: &Target, is_gateway: bool) -> Result<Self, Failure> {
         stateway_gateway::use_ring();
+        let built = |builder: ClientBuilder| {
+            let client = builder.build();
+            client.map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+        };
+        Ok(Self {
+            client: built(Self::builder(target, is_gateway)?)?,
+            local: built(Self::builder(target, is_gateway)?.no_proxy())?,
+        })
+    }
+
+    fn builder(target: &Target, is_gateway: bool) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder()
             .timeout(TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
@@ -62,19 +77,25 @@ impl Web {
             let identity = identity.map_err(|_| wrong(cert, "no certificate with a key".into()))?;
             builder = builder.identity(identity);
         }
-        let client = builder.build();
-        client
-            .map(Self)
-            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+        Ok(builder)
     }
 
-    /// A document, with a token for whoever has it.
+    fn client(&self, address: &str) -> &Client {
+        if is_local(address) {
+            &self.local
+        } else {
+            &self.client
+        }
+    }
+
+    /// Reads a document, with the token if there is one.
     ///
     /// # Errors
-    /// No answer.
+    /// No answer, or the token could be read on the way.
     pub async fn get(&self, address: &str, token: Option<&str>) -> Result<Answer, Failure> {
-        let mut request = self.0.get(address);
+        let mut request = self.client(address).get(address);
         if let Some(token) = token {
+            check_protected(address)?;
             request = request.bearer_auth(token);
         }
         sent(address, request).await
@@ -91,12 +112,33 @@ impl Web {
             return Err(Failure::new(Exit::Refused, message));
         }
         let request = self
-            .0
+            .client(address)
             .post(address)
             .header("content-type", "application/x-www-form-urlencoded")
             .header("accept", "application/json")
             .body(form);
         sent(address, request).await
+    }
+}
+
+/// Refuses to send a token where others could read it on the way.
+///
+/// # Errors
+/// The address has no TLS and is not one of this machine.
+pub fn check_protected(address: &str) -> Result<(), Failure> {
+    if is_protected(address) {
+        return Ok(());
+    }
+    let message = format!("the token would be sent to {address} without encryption");
+    Err(Failure::new(Exit::Refused, message)
+        .hint("Use an address that begins with https:// (http:// on this machine only)."))
+}
+
+/// Whether an address is one of this machine: the only ones that are protected without TLS.
+fn is_local(address: &str) -> bool {
+    match address.split_once("://") {
+        Some((_, rest)) => is_protected(&format!("http://{rest}")),
+        None => false,
     }
 }
 
@@ -136,15 +178,21 @@ pub fn current_token(target: &Target) -> Result<Option<String>, Failure> {
     match &target.token {
         None => Ok(None),
         Some(TokenSource::Given(token)) => Ok(Some(token.trim().to_owned())),
-        Some(TokenSource::File(file)) => {
-            let text = std::fs::read_to_string(file).map_err(|error| {
-                let message = format!(
-                    "the token file `{}` cannot be read: {error}",
-                    file.display()
-                );
-                Failure::usage(message)
-            })?;
-            Ok(Some(text.trim().to_owned()))
+        Some(TokenSource::File(file)) => Ok(Some(read(file)?.trim().to_owned())),
+        Some(TokenSource::Kept(file)) => {
+            let text = read(file)?;
+            let token = stateway_client::token_for(&text, &target.server);
+            Ok(token.map(ToOwned::to_owned))
         }
     }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|error| {
+        let message = format!(
+            "the token file `{}` cannot be read: {error}",
+            file.display()
+        );
+        Failure::usage(message)
+    })
 }

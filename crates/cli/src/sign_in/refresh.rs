@@ -38,21 +38,19 @@ impl Drop for Fresh {
 /// The provider refuses, or the files cannot be used.
 pub async fn keep_fresh(globals: &Globals) -> Result<Fresh, Failure> {
     let target = Target::of(globals)?;
-    let (Some(name), Some(TokenSource::File(file)), Some(store)) =
+    // A token that was given as an option is not ours to renew.
+    let (Some(name), Some(TokenSource::Kept(_)), Some(store)) =
         (target.context.clone(), &target.token, Store::here())
     else {
         return Ok(Fresh(None));
     };
-    // A token that was given as an option is not ours to renew.
-    if store.token_file(&name).as_ref() != Some(file) {
-        return Ok(Fresh(None));
-    }
-    let Some(mut next) = due(&store, &name)? else {
+    let server = target.server.clone();
+    let Some(mut next) = due(&store, &name, &server)? else {
         return Ok(Fresh(None));
     };
     if next.is_zero() {
         refresh(&target, &store, &name).await?;
-        next = due(&store, &name)?.unwrap_or(PAUSE);
+        next = due(&store, &name, &server)?.unwrap_or(PAUSE);
     }
     let task = tokio::spawn(async move {
         let mut pause = next;
@@ -61,15 +59,16 @@ pub async fn keep_fresh(globals: &Globals) -> Result<Fresh, Failure> {
             if let Err(failure) = refresh(&target, &store, &name).await {
                 print_message(&format!("the token was not renewed: {failure}"));
             }
-            pause = due(&store, &name).ok().flatten().unwrap_or(PAUSE);
+            let next = due(&store, &name, &server);
+            pause = next.ok().flatten().unwrap_or(PAUSE);
         }
     });
     Ok(Fresh(Some(task)))
 }
 
 /// How long until a token should be replaced. None if it cannot be.
-fn due(store: &Store, name: &str) -> Result<Option<Duration>, Failure> {
-    let grant = store.grant(name)?;
+fn due(store: &Store, name: &str, server: &str) -> Result<Option<Duration>, Failure> {
+    let grant = store.grant(name, server)?;
     Ok(grant.and_then(|grant| until_due(&grant, Timestamp::now())))
 }
 
@@ -88,7 +87,8 @@ async fn refresh(target: &Target, store: &Store, name: &str) -> Result<(), Failu
         tokio::task::spawn_blocking(move || store.lock(&name)).await
     };
     let _lock = lock.map_err(|error| Failure::new(Exit::Internal, error.to_string()))??;
-    let Some(grant) = store.grant(name)? else {
+    let server = &target.server;
+    let Some(grant) = store.grant(name, server)? else {
         return Ok(());
     };
     let is_due = until_due(&grant, Timestamp::now()).is_some_and(|rest| rest.is_zero());
@@ -114,7 +114,15 @@ async fn refresh(target: &Target, store: &Store, name: &str) -> Result<(), Failu
         Ok(response) if answer.status == 200 => response.signed(&oidc, None, Some(token))?,
         _ => return Err(refused(&answer.body, answer.status)),
     };
-    store.keep(name, signed.token.expose(), Some(&signed.grant))
+    let grant = Grant {
+        server: server.clone(),
+        ..signed.grant
+    };
+    // The name may have been used for another gateway meanwhile.
+    if store.grant(name, server)?.is_none() {
+        return Ok(());
+    }
+    store.keep(name, server, (signed.token.expose(), Some(&grant)))
 }
 
 #[cfg(test)]
@@ -125,6 +133,7 @@ mod tests {
     fn a_token_is_replaced_a_minute_before_its_end() {
         let now = Timestamp::UNIX_EPOCH;
         let grant = |refresh: bool, seconds: Option<u64>| Grant {
+            server: String::new(),
             issuer: String::new(),
             client_id: String::new(),
             token: "id_token".into(),

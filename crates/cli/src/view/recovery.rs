@@ -96,7 +96,7 @@ impl From<&stateway_engine::recovery::Remedy> for Remedy {
     }
 }
 
-/// What a look at one execution found.
+/// The result of the verification of one execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The execution's full name.

@@ -1,4 +1,4 @@
-//! What each call can say beyond what it is about.
+//! The options of each call.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Start {
         self.with(|message| message.parent = parent.into())
     }
 
-    /// With this id; the provider chooses otherwise.
+    /// With this id (default: chosen by the provider).
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.with(|message| message.execution_id = id.into())
@@ -63,7 +63,7 @@ impl Start {
         })
     }
 
-    /// Not before this much time has passed.
+    /// Starts the execution after this delay.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
         self.with(|message| message.delay = duration(delay))
@@ -71,7 +71,7 @@ impl Start {
 }
 
 impl Get {
-    /// With or without input and output; with them unless told otherwise.
+    /// With or without input and output (default: with both).
     #[must_use]
     pub fn view(self, view: v1::ExecutionView) -> Self {
         self.with(|message| message.view = view as i32)
@@ -107,19 +107,19 @@ impl ReadPayload {
 }
 
 impl List {
-    /// Only those that pass this AIP-160 filter.
+    /// Only results that match this AIP-160 filter.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         self.with(|message| message.filter = filter.into())
     }
 
-    /// At most this many on a page.
+    /// The maximum number of results on a page.
     #[must_use]
     pub fn page_size(self, size: i32) -> Self {
         self.with(|message| message.page_size = size)
     }
 
-    /// The page after the one that gave this token.
+    /// The page that this token names.
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         self.with(|message| message.page_token = token.into())
@@ -127,13 +127,13 @@ impl List {
 }
 
 impl Events {
-    /// At most this many on a page.
+    /// The maximum number of results on a page.
     #[must_use]
     pub fn page_size(self, size: i32) -> Self {
         self.with(|message| message.page_size = size)
     }
 
-    /// The page after the one that gave this token.
+    /// The page that this token names.
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         self.with(|message| message.page_token = token.into())
@@ -147,7 +147,7 @@ impl ListProviders {
         Self::from_message(Default::default())
     }
 
-    /// The page after the one that gave this token.
+    /// The page that this token names.
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         self.with(|message| message.page_token = token.into())
@@ -174,7 +174,7 @@ impl WatchRequest {
         self.with(|message| message.filter = filter.into())
     }
 
-    /// Goes on after this cursor.
+    /// Resumes after this cursor.
     #[must_use]
     pub fn cursor(self, cursor: impl Into<String>) -> Self {
         self.with(|message| message.cursor = cursor.into())
@@ -187,7 +187,7 @@ impl WatchApprovals {
         Self::from_message(Default::default()).with(|message| message.parent = parent.into())
     }
 
-    /// Only those that pass this AIP-160 filter.
+    /// Only results that match this AIP-160 filter.
     #[must_use]
     pub fn filter(self, filter: impl Into<String>) -> Self {
         self.with(|message| message.filter = filter.into())

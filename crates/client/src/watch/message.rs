@@ -9,7 +9,7 @@ use crate::Client;
 
 /// A message that opens a watch.
 pub trait WatchMessage: Clone + Send + Sync + 'static {
-    /// What is watched.
+    /// The resource that is watched.
     type Item: Send + 'static;
     /// One message of the stream.
     type Response: Send + 'static;
@@ -20,7 +20,7 @@ pub trait WatchMessage: Clone + Send + Sync + 'static {
         request: Request<Self>,
     ) -> BoxFuture<'static, Result<Response<Streaming<Self::Response>>, Status>>;
 
-    /// Where to resume; empty for watches that begin with the present set.
+    /// The cursor to resume from; empty for a watch that begins with the current set.
     fn cursor(&self) -> &str;
 
     /// Resumes from here.

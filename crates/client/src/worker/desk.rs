@@ -1,4 +1,4 @@
-//! What lies on a worker's desk: tasks that are ready, tasks under way, answers on their way.
+//! The tasks of a worker: ready, in progress, or answered but not acknowledged.
 //!
 //! Bookkeeping only: nothing here waits, sends or runs. A token names at most one thing on the
 //! desk, so a task that comes twice is worked on once.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use stateway_proto::v1;
 
-/// The kind of a failure. It decides whether the step is tried again.
+/// The category of a failure. It decides whether the step is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Category {
-    /// Will pass by itself: always tried again.
+    /// Temporary: always retried.
     Transient,
-    /// The worker did it wrong: tried again where the step has a retry policy.
+    /// The worker failed: retried if the step has a retry policy.
     AgentError,
-    /// Took too long: not tried again unless `retryOn` says so.
+    /// Took too long: retried only if `retryOn` lists it.
     Timeout,
-    /// The data is wrong: corrected where the step allows it, else not tried again.
+    /// The data is wrong: corrected if the step allows it, else not retried.
     Validation,
-    /// Something outside failed: tried again where the step has a retry policy.
+    /// An external system failed: retried if the step has a retry policy.
     External,
     /// A policy forbids it: a person has to decide.
     Governance,
@@ -60,14 +60,14 @@ impl From<Category> for v1::ErrorCategory {
     }
 }
 
-/// What an attempt cost.
+/// The cost of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Tokens read by a model.
     pub input_tokens: u64,
     /// Tokens written by a model.
     pub output_tokens: u64,
-    /// In millionths of the currency unit.
+    /// The cost, in millionths of the currency unit.
     pub cost_micros: u64,
 }
 
@@ -81,15 +81,15 @@ impl From<Usage> for v1::Usage {
     }
 }
 
-/// A figure as the wire has it.
+/// Converts a number for the API.
 fn figure(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Why a task was not done.
+/// Why a task failed.
 ///
-/// Every error of the standard kind becomes one by `?`, as [`Category::AgentError`]. Name the
-/// category where it matters: `Err(TaskError::transient("the carrier is busy"))`.
+/// `?` converts every standard error, with [`Category::AgentError`]. To choose the category:
+/// `Err(TaskError::transient("the carrier is busy"))`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskError {
     pub(crate) category: Category,
@@ -126,11 +126,11 @@ impl TaskError {
     }
 
     constructors! {
-        transient = Transient, "Will pass by itself.";
-        agent_error = AgentError, "The worker did it wrong.";
+        transient = Transient, "A temporary failure.";
+        agent_error = AgentError, "A failure of the worker.";
         timed_out = Timeout, "Took too long.";
         validation = Validation, "The data is wrong.";
-        external = External, "Something outside failed.";
+        external = External, "An external system failed.";
         governance = Governance, "A policy forbids it.";
     }
 
@@ -163,7 +163,7 @@ impl TaskError {
         self
     }
 
-    /// What the attempt cost all the same.
+    /// The cost of the failed attempt.
     #[must_use]
     pub const fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -176,7 +176,7 @@ impl TaskError {
         self.category
     }
 
-    /// What happened.
+    /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -189,7 +189,7 @@ impl fmt::Display for TaskError {
     }
 }
 
-/// It is not itself a standard error, so that every standard error can become one.
+/// Not a standard error itself, so that every standard error can be converted.
 impl<E: std::error::Error> From<E> for TaskError {
     fn from(error: E) -> Self {
         Self::agent_error(error.to_string())

@@ -18,16 +18,16 @@ use super::{Task, TaskError, Usage};
 /// The longest message of a failure that is sent.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024;
 
-/// What a handler may answer: anything that serde can write, or a [`Done`].
+/// The output of a handler: any value that serde can serialise, or a [`Done`].
 pub trait Answer: Send + 'static {
-    /// As JSON, with what it cost.
+    /// The output as JSON, with its cost.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The output cannot be serialised as JSON.
     fn into_done(self) -> Result<Done, TaskError>;
 }
 
-/// An output together with what it cost.
+/// An output with its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Done {
     output: Bytes,
@@ -38,7 +38,7 @@ impl Done {
     /// This output.
     ///
     /// # Errors
-    /// It cannot be written as JSON.
+    /// The output cannot be serialised as JSON.
     pub fn new(output: &impl Serialize) -> Result<Self, TaskError> {
         let written = serde_json::to_vec(output);
         let written = written
@@ -55,7 +55,7 @@ impl Done {
         }
     }
 
-    /// What the attempt cost.
+    /// The cost of the attempt.
     #[must_use]
     pub const fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -134,7 +134,7 @@ fn panicked(panic: &(dyn Any + Send)) -> TaskError {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     TaskError::agent_error(format!(
         "the handler panicked: {}",
-        said.unwrap_or("it did not say why")
+        said.unwrap_or("no reason was given")
     ))
     .effects_unknown()
 }

@@ -1,8 +1,9 @@
-//! What a worker has to send, in order, however slowly the gateway reads.
+//! The messages that a worker has to send, in order, however slowly the gateway reads.
 //!
-//! It holds one message for each task at most, beside the offer and one sign of life: an answer or
-//! a release replaces the heartbeats of its task, and a newer heartbeat of a task replaces an older
-//! one. A handler that reports progress faster than the gateway reads costs no memory.
+//! It contains at most one message for each task, the offer and one heartbeat of the worker: an
+//! answer or a release replaces the heartbeats of its task, and a newer heartbeat of a task
+//! replaces an older one. A handler that reports progress faster than the gateway reads costs no
+//! memory.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -123,7 +124,7 @@ impl Queue {
     }
 }
 
-/// The task of a heartbeat; an empty one is a sign of life of the worker.
+/// The task of a heartbeat; empty for a heartbeat of the worker itself.
 fn heartbeat_of(message: &Message) -> Option<&str> {
     match message {
         Message::Heartbeat(heartbeat) => Some(&heartbeat.task_token),

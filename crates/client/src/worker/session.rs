@@ -22,17 +22,17 @@ use crate::Error;
 use crate::back_off::{BackOff, spread};
 use crate::identity::Identity;
 
-/// Between connections. There is no last try: a worker waits for its gateway.
+/// The delays between connections. A worker never stops trying to connect.
 const BACK_OFF: BackOff = BackOff {
     first: Duration::from_millis(50),
     longest: Duration::from_secs(2),
     most: u32::MAX,
 };
 
-/// A gateway that does not say how long a worker may be silent is told this often.
+/// The interval of heartbeats if the gateway does not send a lease.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// The shortest time between two signs of life, whatever the lease.
+/// The shortest interval of heartbeats, for any lease.
 const SHORTEST_LIFE: Duration = Duration::from_millis(20);
 
 /// The most heartbeats of tasks that wait to be sent.
@@ -41,10 +41,10 @@ const MAX_HEARTBEATS: usize = 1024;
 /// The largest task.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
-/// How long the gateway may take to say goodbye.
+/// How long the worker waits until the gateway has closed the stream.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Someone else came under the same id. Coming back would take it from them in turn.
+/// Another worker connected with the same id. A reconnect would in turn replace that worker.
 const REPLACED: &str = "REPLACED";
 
 /// A worker at work.
@@ -61,10 +61,10 @@ pub(super) struct Driver {
     ),
     stop: BoxFuture<'static, ()>,
     drain: Duration,
-    /// Set once it was asked to stop: until when handlers may go on.
+    /// The time until which handlers may continue; set when the worker is asked to stop.
     stopping: Option<Instant>,
     tell: Arc<dyn Fn(&WorkerNews) + Send + Sync>,
-    /// Connections in a row that came to nothing.
+    /// Consecutive connections that failed.
     failures: u32,
 }
 
@@ -112,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Between two connections: what is under way goes on.
+    /// The time between two connections; tasks in progress continue.
     async fn away(&mut self, pause: Duration) -> Ended {
         let pause = sleep(pause);
         tokio::pin!(pause);
@@ -149,7 +149,7 @@ impl Driver {
         }
     }
 
-    /// Resolves only when there is nothing left to deliver.
+    /// Resolves when every answer is delivered.
     async fn asked_to_stop_while_connecting(&mut self) -> Ended {
         if self.stopping.is_none() {
             (&mut self.stop).await;
@@ -206,7 +206,7 @@ impl Driver {
         }
     }
 
-    /// Begins with what lies ready, each in a task of its own.
+    /// Starts the tasks that are ready, each as a separate Tokio task.
     fn begin(&mut self) {
         while let Some(begun) = self.desk.begin() {
             let Begun {
@@ -296,7 +296,7 @@ impl Driver {
         given_back
     }
 
-    /// What it can take on now: nothing more, once it stops.
+    /// The offer of the worker: nothing while it stops.
     fn present_offer(&self) -> v1::Offer {
         let mut offer = self.offer.clone();
         if self.stopping.is_some() {
@@ -311,7 +311,7 @@ impl Driver {
 async fn goodbye(outbox: Outbox, mut incoming: Streaming<StreamTasksResponse>) -> Ended {
     drop(outbox);
     let rest = async { while let Ok(Some(_)) = incoming.message().await {} };
-    // Whether it comes to an end or not, there is nothing left to say.
+    // Nothing follows, whether the stream ends in time or not.
     let _ = timeout(GOODBYE, rest).await;
     Ended::Stopped
 }
@@ -333,7 +333,7 @@ fn interrupted() -> Error {
     Error::from_status(&Status::unavailable("it closed the stream"))
 }
 
-/// What trying again cannot mend.
+/// Errors that a retry cannot repair.
 fn is_final(error: &Error) -> bool {
     let refused = matches!(
         error.code(),

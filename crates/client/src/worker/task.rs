@@ -34,27 +34,29 @@ impl Task {
     /// The input, read as this type.
     ///
     /// # Errors
-    /// A validation failure, fit to be answered with `?`.
+    /// A validation failure, which a handler can return with `?`.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
         serde_json::from_slice(self.input_json()).map_err(|error| {
-            TaskError::validation(format!("the input is not what this worker takes: {error}"))
+            TaskError::validation(format!(
+                "the input does not have the type that this worker expects: {error}"
+            ))
         })
     }
 
-    /// The input as it came: JSON.
+    /// The input as JSON.
     #[must_use]
     pub fn input_json(&self) -> &[u8] {
         let data = self.task.input.as_ref().map(|input| &*input.data);
         data.filter(|data| !data.is_empty()).unwrap_or(b"null")
     }
 
-    /// What to do.
+    /// The instruction for the worker.
     #[must_use]
     pub fn action(&self) -> &str {
         &self.task.action
     }
 
-    /// The role it was asked for.
+    /// The role of the task.
     #[must_use]
     pub fn role(&self) -> &str {
         &self.task.role
@@ -91,7 +93,7 @@ impl Task {
         self.task.outcome_unknown
     }
 
-    /// What a validator said of the attempt before.
+    /// The validator's messages about the previous attempt.
     #[must_use]
     pub fn feedback(&self) -> Option<&str> {
         Some(self.task.feedback.as_str()).filter(|feedback| !feedback.is_empty())
@@ -109,7 +111,7 @@ impl Task {
         self.task.expire_time.and_then(|at| at.try_into().ok())
     }
 
-    /// The task must be heard of at least this often, where the step asks for it.
+    /// The longest interval of heartbeats, if the step has a `heartbeatTimeout`.
     #[must_use]
     pub fn heartbeat_timeout(&self) -> Option<Duration> {
         self.task
@@ -119,16 +121,16 @@ impl Task {
     }
 
     /// Names this hand-out of the attempt. If a worker is lost, another worker gets the same attempt with
-    /// another token, so the token is no idempotency key towards other systems: execution, step, attempt and
-    /// `is_compensation` together are one.
+    /// another token, so the token is not an idempotency key for other systems. Use execution,
+    /// step, attempt and `is_compensation` together.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.task.task_token
     }
 
-    /// Says that the attempt goes on, and how far it is, from 0 to 1.
+    /// Sends a heartbeat with the progress, from 0 to 1.
     ///
-    /// It never waits: where heartbeats come faster than they can be sent, some are left out.
+    /// Never waits: if heartbeats are made faster than they can be sent, some are dropped.
     pub fn heartbeat(&self, progress: f64, detail: impl Into<String>) {
         let heartbeat = v1::TaskHeartbeat {
             task_token: self.task.task_token.clone(),

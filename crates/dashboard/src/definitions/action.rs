@@ -24,6 +24,11 @@ use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::Visitor;
 
+/// The actions of a definition, as addresses name them.
+pub fn definition_actions() -> Vec<&'static str> {
+    Action::ALL.map(Action::word).to_vec()
+}
+
 /// One of the API's verbs on a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
@@ -72,12 +77,12 @@ impl Action {
                  Executions can still be started manually."
             }
             Self::EnableTrigger => {
-                "Events and the schedule start executions again. Times that passed meanwhile are \
-                 not made up for."
+                "Events and the schedule start executions again. Scheduled times that passed \
+                 meanwhile start no executions."
             }
             Self::Delete => {
                 "Nothing starts the definition any more and its schedule stops. Stored executions \
-                 stay readable. Applying a definition of the same name brings it back."
+                 stay readable. Applying a definition of the same name restores it."
             }
         }
     }
@@ -120,7 +125,7 @@ pub(super) fn buttons(path: &DefinitionPath, found: &Definition, visitor: &Visit
     let actions: Vec<_> = actions.filter(|_| portable).collect();
     html! {
         @if !actions.is_empty() {
-            nav.actions aria-label="What can be done" {
+            nav.actions aria-label="Actions" {
                 @for action in actions {
                     @if visitor.may(action.permission(), &object_of(found)) {
                         a.button.(if action == Action::Delete { "danger" } else { "" })
@@ -195,8 +200,8 @@ async fn perform(
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     if visitor.acting.actor.is_empty() {
         return Err(Problem::forbidden(
-            "Nobody is named, and a definition is changed in someone's name.",
-            "Say who you are in the form. Behind a proxy, the proxy has to say it.",
+            "A change of a definition needs your name.",
+            "Enter your name in the form. Behind a proxy, the proxy has to send it.",
         ));
     }
     let (name, request_id) = (path.name.clone(), submitted.request_id());
@@ -280,7 +285,7 @@ fn question(
         form method="post" action=(format!("{}/do/{}", path.path(), action.word())) {
             (hidden(visitor))
             @if action == Action::DisableTrigger {
-                label { "Reason, for the record"
+                label { "Reason (recorded)"
                     textarea.short name="comment" maxlength="2000" { (typed.get("comment")) }
                 }
             }

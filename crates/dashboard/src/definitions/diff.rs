@@ -21,7 +21,7 @@ pub(super) enum Line<'t> {
 /// The lines that differ, with some around them; nothing when the texts are the same.
 ///
 /// # Errors
-/// So much differs that it is not worth comparing.
+/// The texts differ too much for a comparison.
 pub(super) fn diff<'t>(old: &'t str, new: &'t str) -> Result<Vec<Line<'t>>, TooMuch> {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
@@ -57,9 +57,10 @@ fn between<'t>(a: &[&'t str], b: &[&'t str], head: usize) -> Vec<Line<'t>> {
     let mut common = vec![0_u32; (a.len() + 1) * width];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
-            common[i * width + j] = match a[i] == b[j] {
-                true => common[(i + 1) * width + j + 1] + 1,
-                false => common[(i + 1) * width + j].max(common[i * width + j + 1]),
+            common[i * width + j] = if a[i] == b[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
             };
         }
     }
@@ -110,6 +111,8 @@ fn folded(lines: Vec<Line<'_>>) -> Vec<Line<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use stateway_chance::Chance;
+
     use super::*;
 
     #[test]
@@ -140,15 +143,10 @@ mod tests {
 
     #[test]
     fn what_is_told_leads_from_one_text_to_the_other() {
-        // A small generator of its own, so that every run compares the same texts.
-        let mut seed = 7_u32;
-        let mut next = |below: u32| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 16) % below
-        };
+        let mut chance = Chance::new(7);
         for _ in 0..300 {
             let mut text = || {
-                let lines = (0..next(9)).map(|_| ["a", "b", "c"][next(3) as usize]);
+                let lines = (0..chance.below(9)).map(|_| ["a", "b", "c"][chance.below(3)]);
                 lines.collect::<Vec<_>>().join("\n")
             };
             let (old, new) = (text(), text());

@@ -41,7 +41,7 @@ pub(super) async fn show(
         title: "Definitions",
         live: None,
         content: html! {
-            div.title { h1 { "Definitions" } p.muted { "What executions run." } }
+            div.title { h1 { "Definitions" } p.muted { "The definitions that executions run." } }
             @for shelf in &shelves { (section(shelf, now)) }
         },
     };
@@ -120,7 +120,7 @@ fn table(definitions: &[Definition], now: Now) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "Name" }
-                        th scope="col" { "What it does" }
+                        th scope="col" { "Description" }
                         th scope="col" { "Revision" }
                         th scope="col" { "Since" }
                     }
@@ -136,7 +136,7 @@ fn row(definition: &Definition, now: Now) -> Markup {
     html! {
         tr.row {
             td data-label="Name" { a.go href=(path.path()) { (said_within(&path.shown(), 80)) } }
-            td data-label="What it does" {
+            td data-label="Description" {
                 (said(&definition.description))
                 @if let Some(mark) = definition.trigger.as_ref().and_then(|trigger| trigger.disabled.as_ref()) {
                     span.definition { "Trigger " (disabled(mark, now)) }

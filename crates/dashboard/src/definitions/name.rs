@@ -36,9 +36,10 @@ impl DefinitionPath {
 
     /// The name of one of its revisions; of the current one when it is empty.
     pub(crate) fn revision(&self, revision: &str) -> String {
-        match revision.is_empty() {
-            true => self.name.clone(),
-            false => format!("{}/revisions/{revision}", self.name),
+        if revision.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}/revisions/{revision}", self.name)
         }
     }
 

@@ -87,7 +87,7 @@ pub(super) fn whole(
     }
 }
 
-/// The steps and what they need, as a picture and as a list.
+/// The steps and their dependencies, as a picture and as a list.
 fn picture(found: &Definition) -> Markup {
     html! {
         section.card.defined aria-labelledby="steps-title" {

@@ -74,7 +74,7 @@ pub(super) fn changes(from: (&str, &str), to: (&str, &str)) -> Markup {
                 "From " code { (said_within(short(from), 40)) } " to " code { (said_within(short(to), 40)) }
             }
             @match diff(old, new) {
-                Ok(found) if found.is_empty() => p.nothing { "They say the same." },
+                Ok(found) if found.is_empty() => p.nothing { "The revisions are equal." },
                 Ok(found) => div.scroll tabindex="0" role="region" aria-label="Changes" {
                     table.diff {
                         thead {

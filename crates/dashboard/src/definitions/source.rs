@@ -15,7 +15,7 @@ pub(super) fn render(source: &str) -> Markup {
                 None => pre.source tabindex="0" { code { (lines(source)) } },
                 Some(short) => {
                     pre.source tabindex="0" { code { (lines(short)) } }
-                    p.hint { "Cut: the whole is " (source.len()) " bytes." }
+                    p.hint { "Truncated: the full length is " (source.len()) " bytes." }
                 },
             }
         }

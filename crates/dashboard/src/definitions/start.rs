@@ -177,11 +177,11 @@ async fn begin(
     Ok(started.into_inner().name)
 }
 
-/// Whoever starts an execution does not approve its steps, so it has to be known who did.
+/// The person who starts an execution must not approve its steps, so a start needs a name.
 fn unnamed() -> Problem {
     Problem::forbidden(
-        "Nobody is named, and an execution is started in someone's name.",
-        "Say who you are in the form. Behind a proxy, the proxy has to say it.",
+        "A start needs your name.",
+        "Enter your name in the form. Behind a proxy, the proxy has to send it.",
     )
 }
 
@@ -230,10 +230,10 @@ pub(super) async fn question(
                 p.nothing { (reason("start")) }
                 @if let Some(problem) = problem { div #start-problem { (problem.render()) } }
             } @else if runners.is_empty() {
-                p.nothing { "No provider here can run it." }
+                p.nothing { "No configured provider can run it." }
             } @else {
                 details.start #start-form open[problem.is_some() || !form.like.is_empty()] {
-                    summary { "Start an execution of it" }
+                    summary { "Start an execution of this definition" }
                     @if !form.like.is_empty() {
                         p.muted { "With the input and the labels of " b { (said_within(&form.like, 120)) } "." }
                     }
@@ -260,7 +260,7 @@ fn fields(
                 textarea name="input" spellcheck="false" placeholder="{}"
                     aria-describedby=[wrong.then_some("start-problem")] { (form.input) }
             }
-            label { "Id (one is made up when it is empty)"
+            label { "Id (default: a generated id)"
                 input name="id" value=(form.id) maxlength="256" autocomplete="off" spellcheck="false";
             }
             label { "Labels, one name=value on a line"

@@ -24,6 +24,11 @@ use crate::problem::Problem;
 use crate::sub_state::{finished, word};
 use crate::visitor::Visitor;
 
+/// The actions of an execution, as addresses name them.
+pub fn execution_actions() -> Vec<&'static str> {
+    Action::ALL.map(Action::word).to_vec()
+}
+
 /// One of the API's verbs on an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -74,7 +79,7 @@ impl Action {
             Self::Pause => "Pause",
             Self::Cancel => "Cancel",
             Self::Kill => "Kill",
-            Self::Purge => "Remove the record",
+            Self::Purge => "Purge",
         }
     }
 
@@ -229,8 +234,8 @@ pub(super) fn buttons(path: &ExecutionPath, facts: &Facts, visitor: &Visitor) ->
     let again = start_link(facts).filter(|_| may_start);
     html! {
         @if !actions.is_empty() || again.is_some() {
-            nav.actions aria-label="What can be done" {
-                @if let Some(href) = again { a.button href=(href) { "Start one like this" } }
+            nav.actions aria-label="Actions" {
+                @if let Some(href) = again { a.button href=(href) { "Start another with this input" } }
                 @for action in actions {
                     @if permitted(action, facts, visitor) {
                         a.button.(if action.is_dangerous() { "danger" } else { "" })
@@ -290,7 +295,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Where to go on: an engine may answer with another execution.
+    /// The next page: an engine may answer with another execution.
     fn to(&self, path: &ExecutionPath) -> String {
         match self {
             Self::Shown(execution) if !execution.name.is_empty() => path_of(&execution.name),
@@ -306,21 +311,21 @@ impl Answer {
             Action::RetryFrom => "The steps run again.",
             Action::Signal => "The signal was sent.",
             Action::Pause => "The execution is paused.",
-            Action::Cancel => "It was asked to end.",
-            Action::Kill => "It was ended by force.",
+            Action::Cancel => "The execution is being cancelled.",
+            Action::Kill => "The execution was killed.",
             Action::Purge => "The record was removed.",
         };
         Flash::done(match self {
             Self::Gone => done.to_owned(),
             Self::Shown(execution) if self.to(path) != path.path() => {
                 let forked = match execution.forked_from.as_str() {
-                    "" => "The engine made another execution for it",
-                    _ => "The succeeded execution stays as it is; it was forked as",
+                    "" => "The engine created another execution",
+                    _ => "The succeeded execution is unchanged; it was forked as",
                 };
                 format!("{done} {forked}: {}.", execution.name)
             }
             Self::Shown(execution) => {
-                format!("{done} It shows {} now.", word(execution.sub_state()))
+                format!("{done} Its state is {} now.", word(execution.sub_state()))
             }
         })
     }

@@ -27,7 +27,7 @@ const PROVIDERS: i32 = 1_000;
 /// What is known of an execution.
 pub(super) struct Facts {
     pub(super) execution: Execution,
-    /// Input and output are not in it, because they do not fit into one message.
+    /// The response has no input and output, because they do not fit into one message.
     pub(super) payloads_left_out: bool,
     pub(super) provider: Option<Provider>,
     /// None when it cannot be said.

@@ -24,7 +24,7 @@ pub(super) fn draw(
     href: &dyn Fn(&str, i32) -> Option<String>,
 ) -> Markup {
     let Some(axis) = Axis::of(lanes, open, now.timestamp()) else {
-        return html! { p.muted { "Nothing has begun yet." } };
+        return html! { p.muted { "No step has begun." } };
     };
     let breaks = axis.breaks();
     let chart = Chart { axis, now, href };
@@ -201,9 +201,10 @@ fn title(span: &Span, end: Timestamp) -> String {
         length(span.from, end),
         exact(span.from)
     );
-    match told.is_empty() {
-        true => parts,
-        false => format!("{parts} – {told}"),
+    if told.is_empty() {
+        parts
+    } else {
+        format!("{parts} – {told}")
     }
 }
 

@@ -22,10 +22,10 @@ use crate::problem::Problem;
 use crate::time::Now;
 use crate::visitor::Visitor;
 
-/// How often the page is looked at without a change: the timeline grows, and an execution that has
-/// ended may be taken up again.
+/// How often the page is read without a change: the timeline grows, and an execution that has ended
+/// may be reopened.
 const PACE: Duration = Duration::from_secs(5);
-/// A burst of changes is looked at once, when it is over or this has passed.
+/// Several quick changes are read together, after the last one or after this time.
 const BREATH: Duration = Duration::from_millis(100);
 /// Changes that came together are shown together.
 const TOGETHER: usize = 64;
@@ -68,7 +68,7 @@ fn reader(tab: Arc<Tab>) -> BoxStream<'static, Vec<Part>> {
         async move { changes(&tab.site, &tab.visitor, &tab.path).await }
     };
     let parts = stream::once(opening).flat_map(move |opened| match opened {
-        // Told, and over: the browser comes back by itself.
+        // The stream ends after this message; the browser reconnects automatically.
         Err(problem) => stream::once(std::future::ready(in_the_way(problem))).boxed(),
         Ok(changes) => {
             let ticks = stream::unfold((), |()| async {
@@ -125,7 +125,7 @@ async fn look(tab: &Tab) -> Vec<Part> {
     seen(Ok(parts))
 }
 
-/// Why it cannot be read; nothing can be done about an execution that is not there any more.
+/// Why the execution cannot be read; an execution that no longer exists has no actions.
 fn in_the_way(problem: Problem) -> Vec<Part> {
     let gone = problem.status == StatusCode::NOT_FOUND;
     let mut parts = seen(Err(problem));

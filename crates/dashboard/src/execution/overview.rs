@@ -28,7 +28,7 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Now) -> Markup {
     let changed = moment(execution.update_time.as_ref());
     let ended = moment(execution.end_time.as_ref());
     html! {
-        nav.crumbs aria-label="Where this is" {
+        nav.crumbs aria-label="Breadcrumb" {
             a href="/executions" { "Executions" } " / "
             a href=(link("/executions", &[("filter", &by_provider)])) { (provider) }
         }
@@ -44,7 +44,7 @@ pub(super) fn head(path: &ExecutionPath, facts: &Facts, now: Now) -> Markup {
             @if !execution.definition.is_empty() {
                 div { dt { "Definition" } dd { (definition(&execution.definition, &execution.revision)) } }
             }
-            div { dt { "Engine says" } dd { code { (said_within(&execution.native_state, 60)) } } }
+            div { dt { "Native state" } dd { code { (said_within(&execution.native_state, 60)) } } }
             @if let Some(time) = moment(execution.create_time.as_ref()) {
                 div { dt { "Created" } dd { (ago(time, now)) } }
             }
@@ -156,7 +156,7 @@ fn unhealthy(facts: &Facts) -> Markup {
     html! {
         @if let Some(health) = down {
             div.note.warn role="status" {
-                p { "Its provider does not answer at present: what you see may be old." }
+                p { "The provider does not answer: the data shown may be outdated." }
                 @if !health.detail.is_empty() { p.hint { (said(&health.detail)) } }
             }
         }
@@ -171,7 +171,7 @@ pub(super) fn now(facts: &Facts, now: Now) -> Markup {
     let open = !finished(execution.sub_state());
     html! {
         section.card.now-card aria-labelledby="now-title" {
-            h2 #now-title { @if open { "Now" } @else { "How it ended" } }
+            h2 #now-title { @if open { "Now" } @else { "Result" } }
             @if let Some(explanation) = &facts.explanation { (why(explanation)) }
             @if execution.sub_state() == SubState::BackingOff {
                 p.next {
@@ -183,7 +183,7 @@ pub(super) fn now(facts: &Facts, now: Now) -> Markup {
                 p.wait { (waiting(wait, now)) }
             }
             @if retry.basis() == RetryBasis::Inferred {
-                p.muted { "Attempts and times are worked out from the history; the engine does not say them." }
+                p.muted { "Attempts and times are derived from the history; the engine does not report them." }
             }
             @if let Some(error) = &execution.last_error { (trouble(error, now)) }
         }
@@ -216,9 +216,9 @@ fn table_row(row: &TableRow) -> Markup {
     when.sort();
     html! {
         p {
-            "By the row " code { (said_within(&row.native_state, 80)) }
+            "State table row " code { (said_within(&row.native_state, 80)) }
             @for (key, value) in when { ", " code { (said_within(key, 40)) " = " (said_within(value, 40)) } }
-            " of the provider's table."
+            "."
             @if !row.note.is_empty() { " " (said(&row.note)) }
         }
     }

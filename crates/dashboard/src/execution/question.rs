@@ -92,7 +92,7 @@ impl Asked<'_> {
         let address = format!("{}/do/{}", self.path.path(), self.action.word());
         let danger = self.action.is_dangerous();
         let inputs = html! { (self.inputs()) (name_field(visitor)) };
-        // Without anything to type, Enter must not do what cannot be undone.
+        // In a form without fields, Enter must not start an irreversible action.
         let back_first = danger && !self.has_inputs() && !asks_name(visitor);
         html! {
             h2 #dialog-title { (self.action.deed()) @if !self.step.is_empty() { ": " (said_within(self.step, 60)) } }
@@ -211,7 +211,7 @@ impl Asked<'_> {
                         value=(signal);
                 }
                 datalist #awaited { @for name in &awaited { option value=(name) {} } }
-                label { "Payload, JSON; may stay empty"
+                label { "Payload as JSON (optional)"
                     textarea name="payload" spellcheck="false" placeholder=r#"{"approved": true}"# { (typed("payload")) }
                 }
             },
@@ -226,13 +226,13 @@ impl Asked<'_> {
                 } @else {
                     label.check {
                         input type="checkbox" name="from_start" value="1";
-                        "Every step again, from the first one on"
+                        "Run every step again, from the first one"
                     }
                 }
             },
             Action::Cancel | Action::Kill | Action::Pause => html! {
                 @if self.action == Action::Cancel && self.chooses { (compensation::field(self.typed.get("compensation"))) }
-                label { "Why, for the record; may stay empty" input name="comment" maxlength="500" autocomplete="off"; }
+                label { "Reason (optional, recorded)" input name="comment" maxlength="500" autocomplete="off"; }
             },
             Action::RetryNow | Action::Resume | Action::Purge => html! {},
         }

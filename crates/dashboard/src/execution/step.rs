@@ -102,8 +102,8 @@ fn payload(title: &str, payload: Option<&Payload>, truncated: bool) -> Markup {
                     pre.payload tabindex="0" data-copy=(title.to_lowercase()) {
                         (lines(short.unwrap_or(text))) @if short.is_some() || truncated { "…" }
                     }
-                    @if truncated { p.muted { "Cut by the API: the whole is longer than 256 KiB." } }
-                    @else if short.is_some() { p.muted { "Cut: it has " (size) " bytes." } }
+                    @if truncated { p.muted { "Truncated by the API at 256 KiB." } }
+                    @else if short.is_some() { p.muted { "Truncated: the full length is " (size) " bytes." } }
                 }
             }
         }

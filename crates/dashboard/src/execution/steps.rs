@@ -50,9 +50,9 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
     html! {
         section.card aria-labelledby="graph-title" {
             h2 #graph-title { "Steps" }
-            (graph.draw("The steps and what they need"))
+            (graph.draw("The steps and their dependencies"))
             @if defined.is_none() {
-                p.muted { "The steps seen so far, joined by when they ran: the engine does not tell what follows what." }
+                p.muted { "The steps so far, in the order in which they ran: the engine does not report dependencies." }
             }
         }
     }

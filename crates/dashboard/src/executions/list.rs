@@ -106,12 +106,14 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
     page.show(&visitor)
 }
 
-/// Where the page's live updates come from. It names what the page shows, so that a browser that
-/// comes back later is told about that, whatever the list holds by then.
+/// Where the page's live updates come from. It names the executions that the page shows, so that a
+/// browser that reconnects later gets the changes of these executions, whatever the list contains
+/// by then.
 fn live_of(asked: &Asked, page: &ListExecutionsResponse) -> String {
-    let oldest = match page.next_page_token.is_empty() {
-        true => None,
-        false => oldest(&page.executions),
+    let oldest = if page.next_page_token.is_empty() {
+        None
+    } else {
+        oldest(&page.executions)
     };
     let oldest = oldest.map_or_else(String::new, |time| time.as_nanosecond().to_string());
     let mut fields = vec![
@@ -308,13 +310,13 @@ fn empty(asked: &Asked) -> Markup {
     html! {
         section.empty {
             @if asked.filter.is_empty() && asked.page.is_empty() {
-                h2 { "Nothing runs yet" }
-                p { "Start the first execution, and it shows up here:" }
+                h2 { "No executions yet" }
+                p { "Start the first execution:" }
                 pre tabindex="0" { code { "stateway definitions apply order.yaml\nstateway start order-saga --input '{\"order\": 17}'" } }
                 p { "To see example executions: " code { "stateway demo" } }
             } @else {
-                h2 { "Nothing like that" }
-                p { "No execution passes this filter. " a href="/executions" { "Show all" } }
+                h2 { "No match" }
+                p { "No execution matches this filter. " a href="/executions" { "Show all" } }
             }
         }
     }

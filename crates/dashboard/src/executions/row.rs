@@ -30,7 +30,7 @@ pub(super) fn removed(name: &str) -> Part {
             td.state { span.muted { "removed" } }
             td.what { s.muted { (said_within(&shown, 60)) } }
             td.provider data-label="Provider" { (provider) }
-            td.now { span.muted { "The record is gone." } }
+            td.now { span.muted { "The record was removed." } }
             td.time {}
             td.time {}
         }
@@ -47,9 +47,10 @@ fn render(execution: &Execution, now: Now) -> Markup {
     let (provider, name) = shown(&execution.name);
     let sub_state = execution.sub_state();
     let definition = execution.definition.rsplit('/').next().unwrap_or_default();
-    let changed = match finished(sub_state) {
-        true => execution.end_time.as_ref(),
-        false => execution.update_time.as_ref(),
+    let changed = if finished(sub_state) {
+        execution.end_time.as_ref()
+    } else {
+        execution.update_time.as_ref()
     };
     let created = moment(execution.create_time.as_ref());
     let whole = visible(&name);

@@ -272,13 +272,13 @@ impl Preview<'_> {
             @match self.action {
                 Action::Signal => {
                     label { "Signal" input name="signal" required maxlength="256" autocomplete="off" value=(typed("signal")); }
-                    label { "Payload, JSON; may stay empty" textarea name="payload" spellcheck="false" { (typed("payload")) } }
+                    label { "Payload as JSON (optional)" textarea name="payload" spellcheck="false" { (typed("payload")) } }
                 }
                 Action::Cancel | Action::Kill | Action::Pause => {
                     @if self.action == Action::Cancel && self.can.iter().all(|(_, can)| can.cancel_compensation) {
                         (compensation::field(self.fields.get("compensation")))
                     }
-                    label { "Why, for the record; may stay empty"
+                    label { "Reason (optional, recorded)"
                         input name="comment" maxlength="500" autocomplete="off" value=(typed("comment"));
                     }
                 }

@@ -48,7 +48,7 @@ impl Views {
     fn save(mut self, name: &str, filter: &str) -> Result<Self, Problem> {
         if name.is_empty() || name.chars().count() > LONGEST_NAME {
             return Err(Problem::invalid(
-                "That is no name for a view.",
+                "The name of the view is not valid.",
                 "A name has 1 to 40 characters.",
             ));
         }
@@ -59,7 +59,7 @@ impl Views {
         });
         if self.0.len() > MOST || self.value().len() > MOST_BYTES {
             return Err(Problem::invalid(
-                "The browser cannot keep more views.",
+                "The browser cannot store more views.",
                 "Remove a view first, or bookmark the address of this page.",
             ));
         }

@@ -137,9 +137,10 @@ impl Layout {
         let near = self.near();
         let count = self.layers.len();
         for step in 1..count {
-            let (layer, other) = match forth {
-                true => (step, step - 1),
-                false => (count - 1 - step, count - step),
+            let (layer, other) = if forth {
+                (step, step - 1)
+            } else {
+                (count - 1 - step, count - step)
             };
             let mut order = std::mem::take(&mut self.layers[layer]);
             let middle = |slot: usize| {

@@ -88,7 +88,7 @@ fn wants(fields: &Fields) -> Result<bool, Problem> {
         "grant" => Ok(true),
         "reject" => Ok(false),
         _ => Err(Problem::invalid(
-            "An approval is granted or rejected.",
+            "Choose grant or reject.",
             "Open it from the inbox.",
         )),
     }
@@ -96,8 +96,8 @@ fn wants(fields: &Fields) -> Result<bool, Problem> {
 
 pub(super) fn unnamed() -> Problem {
     Problem::forbidden(
-        "Nobody is named, and a decision is made in someone's name.",
-        "Say who you are with the button at the top, then decide.",
+        "A decision needs your name.",
+        "Enter your name with the button at the top, then decide.",
     )
 }
 
@@ -166,7 +166,7 @@ fn form(visitor: &Visitor, request: &Request, grant: bool, typed: &Fields) -> Ma
             input type="hidden" name="etag" value=(asked.etag);
             input type="hidden" name="answer" value=(if grant { "grant" } else { "reject" });
             input type="hidden" name="back" value=(back(typed));
-            label { "Comment, for the record"
+            label { "Comment (recorded)"
                 textarea.short name="comment" maxlength=(LONGEST_COMMENT) autofocus { (typed.get("comment")) }
             }
             div.buttons {

@@ -318,7 +318,8 @@ impl Desk {
         })
     }
 
-    /// One request with its input. What cannot be had is left out: the list itself was answered.
+    /// One request with its input. Details that cannot be read are left out: the list itself was
+    /// answered.
     async fn request(&self, approval: &Approval) -> Request {
         let whole = read_approval(&self.site, &self.visitor, &approval.name).await;
         whole.unwrap_or_else(|_| Request {
@@ -328,7 +329,8 @@ impl Desk {
         })
     }
 
-    /// One escalation with its attempts. What cannot be had is left out: the list itself was answered.
+    /// One escalation with its attempts. Details that cannot be read are left out: the list itself
+    /// was answered.
     async fn context(&self, escalation: &Escalation) -> Stuck {
         let whole = read_escalation(&self.site, &self.visitor, &escalation.name).await;
         Stuck {

@@ -21,7 +21,7 @@ pub(super) fn payload(payload: &Payload) -> Markup {
             None => pre tabindex="0" { code { (lines(&text)) } },
             Some(short) => {
                 pre tabindex="0" { code { (lines(short)) } }
-                p.hint { "Cut: the whole is " (payload.data.len()) " bytes." }
+                p.hint { "Truncated: the full length is " (payload.data.len()) " bytes." }
             },
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn refusal(
         @match may {
             May::Yes => {}
             May::SayWho => {
-                a.button href=(acting) data-dialog { "Say who you are to decide" }
+                a.button href=(acting) data-dialog { "Enter your name to decide" }
             }
             May::Own => {
                 p.hint { "You started this execution, so someone else has to decide." }

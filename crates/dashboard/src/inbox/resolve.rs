@@ -92,7 +92,7 @@ fn wants(fields: &Fields) -> Result<Action, Problem> {
         "reassign" => Ok(Action::Reassign),
         "cancel" => Ok(Action::Cancel),
         _ => Err(Problem::invalid(
-            "A step is resumed or reassigned, or its execution is cancelled.",
+            "Choose one of resume, reassign and cancel.",
             "Open it from the inbox.",
         )),
     }
@@ -121,7 +121,7 @@ const fn what_happens(action: Action) -> &'static str {
             "The step runs again, by a worker of another role. If the approval of a policy rule \
              expired, the other role is asked for the approval instead."
         }
-        _ => "The step runs again as it is, by a worker of the same role.",
+        _ => "The step runs again unchanged, by a worker of the same role.",
     }
 }
 
@@ -179,7 +179,7 @@ fn form(visitor: &Visitor, found: &Escalation, action: Action, typed: &Fields) -
                 }
             }
             @if action == Action::Cancel { (compensation::field(typed.get("compensation"))) }
-            label { "Comment, for the record"
+            label { "Comment (recorded)"
                 textarea.short name="comment" maxlength="2000" { (typed.get("comment")) }
             }
             div.buttons {

@@ -33,7 +33,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
 
 fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Now) -> Markup {
     html! {
-        div.title { h1 { "Inbox" } p.muted { "What waits for a person." } }
+        div.title { h1 { "Inbox" } p.muted { "Approvals and escalations that wait for a person." } }
         (views(desk.asked.mine))
         @match papers {
             Ok(papers) => div.desk { @for part in parts(papers, desk, now) { (part.html) } },
@@ -97,7 +97,7 @@ fn pager(label: &str, page: &str, older: &str, link: impl Fn(&str) -> String) ->
 
 fn nothing(desk: &Desk) -> &'static str {
     match (desk.asked.mine, desk.visitor.acting.actor.is_empty()) {
-        (true, true) => "Say who you are and which roles you have, to see what waits for you.",
+        (true, true) => "Enter your name and your roles to see what waits for you.",
         (true, false) => "Nothing waits for you.",
         (false, _) => "No approval is pending.",
     }
@@ -125,9 +125,9 @@ fn stuck(papers: &Papers, asked: &Asked) -> Markup {
 fn decided(papers: &Papers, now: Now) -> Markup {
     html! {
         section #decided aria-labelledby="decided-title" {
-            h2 #decided-title { "Decided lately" }
+            h2 #decided-title { "Recent decisions" }
             @if papers.decided.is_empty() {
-                p.nothing { "Nothing was decided lately." }
+                p.nothing { "No recent decisions." }
             } @else {
                 ul.decided {
                     @for settled in &papers.decided {

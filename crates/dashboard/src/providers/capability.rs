@@ -23,19 +23,19 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "Start",
             of.start,
             "Executions can be started here.",
-            "Executions are started elsewhere and only looked at here.",
+            "Executions are started elsewhere and only shown here.",
         ),
         one(
             "Start once",
             of.start_idempotent,
-            "A start repeated with the same request id starts nothing twice.",
-            "A start that is repeated after a lost answer may start twice.",
+            "A start repeated with the same request id starts one execution.",
+            "A start that is repeated after a lost response may start a second execution.",
         ),
         one(
             "Start later",
             of.start_delayed,
-            "A start can be put off.",
-            "The engine has no way to put off a start.",
+            "A start can be delayed.",
+            "The engine cannot delay a start.",
         ),
         one(
             "List",
@@ -52,8 +52,8 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
         one(
             "Filter in the engine",
             of.list_hints,
-            "The engine helps with filters, so that long lists stay quick.",
-            "The gateway filters by itself, page by page.",
+            "The engine applies a part of the filters, so that long lists stay fast.",
+            "The gateway applies the filters, page by page.",
         ),
         one(
             "Steps",
@@ -130,7 +130,7 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
         one(
             "Choose compensation",
             of.cancel_compensation,
-            "A cancel takes the choice whether completed steps are compensated.",
+            "A cancel can choose whether completed steps are compensated.",
             "A cancel takes no choice about compensation; the engine's own rule applies.",
         ),
         one(
@@ -221,7 +221,7 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "Workers",
             of.workers,
             "Workers get tasks from the gateway.",
-            "Tasks are not handed out by the gateway.",
+            "The gateway hands out no tasks.",
         ),
         one(
             "Event log",
@@ -267,7 +267,7 @@ pub(super) fn render(of: &Capabilities) -> Markup {
             }
         }
         p.hint {
-            "What is not supported answers " code { "CAPABILITY_NOT_SUPPORTED" }
+            "A call that is not supported is answered with " code { "CAPABILITY_NOT_SUPPORTED" }
             ", and its buttons are not shown."
         }
     }

@@ -12,7 +12,7 @@ pub(super) fn light(health: &ProviderHealth) -> Markup {
     let (class, sign, word) = match health.status() {
         Status::Serving => ("up", "●", "answers"),
         Status::NotServing => ("down", "✕", "does not answer"),
-        Status::Unknown | Status::Unspecified => ("unasked", "○", "not asked yet"),
+        Status::Unknown | Status::Unspecified => ("unasked", "○", "not checked yet"),
     };
     html! { span.light.(class) { span aria-hidden="true" { (sign) } " " (word) } }
 }
@@ -21,8 +21,8 @@ pub(super) fn light(health: &ProviderHealth) -> Markup {
 pub(super) fn facts(health: &ProviderHealth, now: Option<Now>) -> Markup {
     let breaker = match health.breaker() {
         Breaker::Open => "open: calls are refused immediately until the provider answers again",
-        Breaker::HalfOpen => "half open: one call is let through to see",
-        Breaker::Closed | Breaker::Unspecified => "closed: calls go through",
+        Breaker::HalfOpen => "half open: one call is sent to test the provider",
+        Breaker::Closed | Breaker::Unspecified => "closed: calls are sent",
     };
     html! {
         dl.known {

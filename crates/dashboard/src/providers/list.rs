@@ -19,7 +19,7 @@ use crate::visitor::Visitor;
 
 /// Where its live updates are: no provider's id leads there.
 pub(super) const LIVE: &str = "/live/providers";
-/// How often they are looked at.
+/// How often the page is read again.
 const PACE: Duration = Duration::from_secs(1);
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor) -> Result<Response, Problem> {
@@ -78,7 +78,7 @@ fn cards(providers: &[Provider]) -> Markup {
     html! {
         div #cards {
             @if providers.is_empty() {
-                section.empty { h2 { "No provider" } p { "The configuration names none." } }
+                section.empty { h2 { "No provider" } p { "No provider is configured." } }
             }
             ul.cards { @for one in providers { (card(one)) } }
         }

@@ -18,7 +18,7 @@ use crate::text::said_within;
 use crate::time::Now;
 use crate::visitor::Visitor;
 
-/// How often its health is looked at.
+/// How often the health is read again.
 const PACE: Duration = Duration::from_secs(1);
 
 pub(super) async fn show(
@@ -84,7 +84,7 @@ fn content(provider: &Provider, now: Now) -> Markup {
             (capability::render(&provider.capabilities.unwrap_or_default()))
         }
         section aria-labelledby="table-title" {
-            h2 #table-title { "How its states are read" }
+            h2 #table-title { "State table" }
             (table::render(&provider.table))
         }
     }

@@ -11,7 +11,7 @@ use crate::text::{said, said_within};
 pub(super) fn render(rows: &[TableRow]) -> Markup {
     let of = |scope| rows.iter().filter(move |row| row.scope() == scope);
     html! {
-        @if rows.is_empty() { p.nothing { "It has no table." } }
+        @if rows.is_empty() { p.nothing { "The provider has no state table." } }
         @for (scope, title) in [(Scope::Execution, "Executions"), (Scope::Step, "Steps")] {
             @if of(scope).next().is_some() {
                 h3 { (title) }
@@ -19,11 +19,11 @@ pub(super) fn render(rows: &[TableRow]) -> Markup {
                     table.states {
                         thead {
                             tr {
-                                th scope="col" { "The engine says" }
+                                th scope="col" { "Native state" }
                                 th scope="col" { "Shown as" }
                                 th scope="col" { "Reason" }
                                 th scope="col" { "Note" }
-                                th scope="col" { "Known from" }
+                                th scope="col" { "Source" }
                             }
                         }
                         tbody { @for row in of(scope) { (line(row)) } }
@@ -48,7 +48,7 @@ fn line(row: &TableRow) -> Markup {
             td {
                 (badge(row.sub_state()))
                 @if row.refine {
-                    span.definition { "unless steps, attempts or waits say more" }
+                    span.definition { "refined by steps, attempts and waits" }
                 }
                 @if row.terminal { span.definition { "final" } }
             }

@@ -17,7 +17,7 @@ use crate::text::said_within;
 use crate::time::Now;
 use crate::visitor::Visitor;
 
-/// How often the worker is looked at.
+/// How often the worker is read again.
 const PACE: Duration = Duration::from_secs(1);
 /// Workers that are read at once, and the most pages that are read to find one.
 const ROWS: i32 = 1_000;
@@ -96,7 +96,7 @@ async fn find(
     }
     Err(Problem::not_found(
         "This worker is not connected.",
-        "A worker that has disconnected is forgotten after its lease. The list of workers has those that are connected.",
+        "A worker that has disconnected leaves the list after its lease. The list shows the connected workers.",
     ))
 }
 

@@ -18,15 +18,15 @@ pub(super) fn render(queue: &Queue, now: Now) -> Markup {
     let title = format!("queue-{id}");
     html! {
         section aria-labelledby=(title) {
-            h2 id=(title) { "What waits, on " (said_within(id, 60)) }
+            h2 id=(title) { "Waiting tasks of " (said_within(id, 60)) }
             p.muted {
                 (queue.active_count) " of at most " (queue.max_active_count)
                 " executions are active."
             }
-            @if queue.tasks.is_empty() { p.nothing { "Every task is with a worker." } }
+            @if queue.tasks.is_empty() { p.nothing { "No task waits for a worker." } }
             @else { (tasks(&queue.tasks, now)) }
             @if !queue.executions.is_empty() {
-                h3 { "Executions that have not got their turn" }
+                h3 { "Queued executions" }
                 ul.plain {
                     @for line in queue.executions.iter().take(MOST) {
                         li {
@@ -75,7 +75,7 @@ fn tasks(lines: &[QueuedTasks], now: Now) -> Markup {
                         th scope="col" { "Role" }
                         th scope="col" { "Waiting" }
                         th scope="col" { "Oldest" }
-                        th scope="col" { "Workers that could" }
+                        th scope="col" { "Suitable workers" }
                         th scope="col" { "Tenant" }
                     }
                 }
@@ -98,7 +98,7 @@ fn task(line: &QueuedTasks, now: Now) -> Markup {
             td data-label="Oldest" {
                 @if let Some(time) = moment(line.oldest_time.as_ref()) { (lasting(time, now)) }
             }
-            td data-label="Workers that could" {
+            td data-label="Suitable workers" {
                 @if nobody { span.lacking { "✕ none is connected" } }
                 @else if line.by_engine { "none is needed" }
                 @else { (line.worker_count) " connected" }

@@ -1,4 +1,4 @@
-//! The workers that are connected, or that may still come back to their tasks.
+//! The workers that are connected, or that may still reconnect to their tasks.
 
 use maud::{Markup, html};
 use stateway_proto::v1::{HeldTask, Worker};
@@ -55,7 +55,7 @@ pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
     html! {
         (load(worker))
         dl.known {
-            dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that anyone may take")) }
+            dt { "Roles" } dd { (words(&worker.roles, "none: only tasks that need no role")) }
             @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
             dt { "Tenant" }
             dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }

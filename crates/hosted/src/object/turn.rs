@@ -220,7 +220,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Fires every timer that is due. One timer may make another pointless: the core rejects that one.
+    /// Fires every timer that is due. A timer may have become obsolete because of another timer:
+    /// the core rejects it.
     fn alarm(&mut self, request: &ObjectRequest, armed: Timestamp) {
         let now = self.now(request);
         if self.kept.armed.is_some_and(|it| it == armed || it <= now) {

@@ -293,7 +293,7 @@ fn chosen(name: &str, kept: &StoredDefinition, digits: &str) -> Result<Arc<str>>
             let message = format!("{} revisions begin with {digits}", others + 1);
             Err(Error::invalid(Verb::PortableDefinitions, message)
                 .with_reason("AMBIGUOUS_REVISION")
-                .with_hint("Give more of its digits."))
+                .with_hint("Give more digits of the revision."))
         }
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn data(verb: Verb, what: &str, payload: Option<&Payload>) -> Result<
     };
     let not_json = |why: &str| {
         Error::invalid(verb, format!("the {what} is not JSON: {why}"))
-            .with_hint("Portable executions take JSON documents.")
+            .with_hint("Portable executions accept only JSON.")
     };
     if !is_json(&payload.content_type) {
         return Err(not_json(&format!(
@@ -125,8 +125,7 @@ impl<P: HostPort> HostedProvider<P> {
             None => None,
             Some(delay) => {
                 let due = delay.ok().and_then(|delay| at.checked_add(delay).ok());
-                let beyond =
-                    || Error::invalid(Verb::Start, "the delay reaches beyond the end of time");
+                let beyond = || Error::invalid(Verb::Start, "the delay is too long");
                 Some(due.ok_or_else(beyond)?)
             }
         };

@@ -1,12 +1,13 @@
 //! What can be started: `definitions/{id}` or `providers/{provider}/definitions/{id}`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use super::encoding::{decode, encode_into};
 use super::execution::check_length;
-use super::{NameError, ProviderId, quote, serde_as_text};
+use super::{NameError, ProviderId, provider, quote, serde_as_text};
 
 /// The name of a definition.
 ///
@@ -18,6 +19,43 @@ pub struct DefinitionName {
     pub provider: Option<ProviderId>,
     /// Its id, not encoded.
     pub id: Arc<str>,
+}
+
+/// The parts of a definition's name, borrowed from its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionParts<'n> {
+    /// The id of the provider it is native to; none for a portable one.
+    pub provider: Option<&'n str>,
+    /// Its id, not encoded.
+    pub id: Cow<'n, str>,
+}
+
+impl<'n> DefinitionParts<'n> {
+    /// The parts of a name. Accepts exactly what can be parsed as a [`DefinitionName`].
+    ///
+    /// # Errors
+    /// A text that is not the name of a definition.
+    pub fn of(name: &'n str) -> Result<Self, NameError> {
+        let wrong = || NameError::Pattern {
+            name: quote(name),
+            pattern: "definitions/{definition} or \
+                      providers/{provider}/definitions/{definition}",
+        };
+        let (provider, id) = match name.strip_prefix("providers/") {
+            Some(rest) => {
+                let (provider, rest) = rest.split_once('/').ok_or_else(wrong)?;
+                (Some(provider), rest.strip_prefix("definitions/"))
+            }
+            None => (None, name.strip_prefix("definitions/")),
+        };
+        let id = id.filter(|id| !id.contains('/')).ok_or_else(wrong)?;
+        if let Some(provider) = provider {
+            provider::check(provider)?;
+        }
+        let id = decode(id)?;
+        check_length(&id)?;
+        Ok(Self { provider, id })
+    }
 }
 
 impl DefinitionName {
@@ -74,18 +112,11 @@ impl FromStr for DefinitionName {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        let segments: Vec<&str> = name.splitn(5, '/').collect();
-        match segments[..] {
-            ["definitions", id] => Self::portable(&decode(id)?),
-            ["providers", provider, "definitions", id] => {
-                Self::native(provider.parse()?, &decode(id)?)
-            }
-            _ => Err(NameError::Pattern {
-                name: quote(name),
-                pattern: "definitions/{definition} or \
-                          providers/{provider}/definitions/{definition}",
-            }),
-        }
+        let DefinitionParts { provider, id } = DefinitionParts::of(name)?;
+        Ok(Self {
+            provider: provider.map(str::parse).transpose()?,
+            id: (*id).into(),
+        })
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn decode(segment: &str) -> Result<Cow<'_, str>, NameError> {
     if canonical != segment {
         return Err(refuse(
             0,
-            "a character is encoded that must not be, or the other way round",
+            "the encoding is not canonical: letters, digits and `-._~:` are not encoded, except in `.` and `..`",
         ));
     }
     Ok(Cow::Owned(id))

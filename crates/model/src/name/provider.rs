@@ -27,20 +27,26 @@ impl ProviderId {
     }
 }
 
+/// Refuses a text that is no id of a provider.
+pub(super) fn check(id: &str) -> Result<(), NameError> {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let good = (1..=MAX_PROVIDER_ID_LENGTH).contains(&id.len())
+        && id.bytes().all(allowed)
+        && id.starts_with(|first: char| first.is_ascii_lowercase())
+        && !id.ends_with('-');
+    if good {
+        Ok(())
+    } else {
+        Err(NameError::ProviderId { id: quote(id) })
+    }
+}
+
 impl FromStr for ProviderId {
     type Err = NameError;
 
     fn from_str(id: &str) -> Result<Self, NameError> {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        let good = (1..=MAX_PROVIDER_ID_LENGTH).contains(&id.len())
-            && id.bytes().all(allowed)
-            && id.starts_with(|first: char| first.is_ascii_lowercase())
-            && !id.ends_with('-');
-        if good {
-            Ok(Self(id.into()))
-        } else {
-            Err(NameError::ProviderId { id: quote(id) })
-        }
+        check(id)?;
+        Ok(Self(id.into()))
     }
 }
 

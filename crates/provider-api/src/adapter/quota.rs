@@ -114,7 +114,7 @@ impl<A: Copy + Ord + Debug> Quotas<A> {
         })
     }
 
-    /// How many turns come back in a second.
+    /// How many turns are refilled per second.
     pub fn rate(&self, api: A) -> f64 {
         self.with(api, |bucket| f64::from(bucket.quota.per_second))
     }

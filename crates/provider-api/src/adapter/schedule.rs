@@ -192,8 +192,8 @@ impl<T> ReadSchedule<T> {
         Round { now, bar }
     }
 
-    /// Replaces what is remembered of an execution without reading it. One that is not known becomes
-    /// due immediately. `change` gets what is known.
+    /// Replaces what is remembered of an execution without reading it. An unknown execution is due
+    /// immediately. `change` gets what is known.
     pub fn note(&self, id: &str, now: Instant, change: impl FnOnce(Option<&T>) -> T) {
         let mut entries = lock(&self.entries);
         if let Some(known) = entries.by_id.get_mut(id) {

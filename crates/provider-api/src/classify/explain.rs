@@ -1,4 +1,4 @@
-//! The verdict in words: which row, which evidence, which rule.
+//! Explains the state that is shown: the row of the table, the evidence and the rule that decide.
 
 use jiff::Timestamp;
 use stateway_model::{MappingBasis, SubState, Wait, WaitKind, headline};
@@ -9,40 +9,40 @@ use crate::{NativeState, Observation, RetryEvidence, RetryPhase};
 
 const NO_RETRY: &str = "no retry metadata";
 
-/// Why an execution shows what it shows.
+/// Why an execution has the sub-state that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// What is shown.
+    /// The sub-state that is shown.
     pub sub_state: SubState,
-    /// How that was arrived at.
+    /// How the sub-state was determined.
     pub basis: MappingBasis,
     /// One sentence for a person.
     pub summary: String,
     /// The table row that applies.
     pub row: Option<Row>,
-    /// What was seen, a line each, most telling first.
+    /// The evidence, one line each, the most important first.
     pub evidence: Vec<String>,
     /// The same for each step.
     pub steps: Vec<StepExplanation>,
 }
 
-/// Why a step shows what it shows.
+/// Why a step has the sub-state that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepExplanation {
     /// The step.
     pub step: String,
-    /// What is shown.
+    /// The sub-state that is shown.
     pub sub_state: SubState,
     /// One sentence for a person.
     pub summary: String,
     /// The table row that applies.
     pub row: Option<Row>,
-    /// What was seen.
+    /// The evidence, one line each.
     pub evidence: Vec<String>,
 }
 
 impl Classified<'_> {
-    /// Puts the verdict on `observation` into words.
+    /// Explains the verdict on `observation`.
     #[must_use]
     pub fn explain(&self, observation: &Observation, now: Timestamp) -> Explanation {
         let mut seen = evidence(
@@ -64,7 +64,7 @@ impl Classified<'_> {
             *none = line;
         }
         seen.extend(observation.notes.iter().cloned());
-        // An error of the execution itself is on no step.
+        // An error without a step belongs to the execution itself.
         if self.execution.sub_state == SubState::Error
             && let Some(error) = &observation.last_error
             && error.step.is_empty()
@@ -107,34 +107,37 @@ fn summary(verdict: &Verdict<'_>, native: &NativeState, deciding: Option<&str>) 
     let because = match verdict.decision {
         Decision::Row => {
             let label = verdict.row.map_or_else(|| native.state.clone(), Row::label);
-            format!("that is what the engine's word `{label}` means")
+            format!(
+                "the state table maps native state `{label}` to {}",
+                verdict.sub_state
+            )
         }
         Decision::Steps { .. } => format!(
-            "the engine says `{}`, which leaves it open, and step `{}` is {} while no open step \
-             ranks higher (running > backing-off > error > waiting)",
+            "native state `{}` does not decide, step `{}` is {}, and no open step ranks higher \
+             (running > backing-off > error > waiting)",
             native.state,
             deciding.unwrap_or("?"),
             verdict.sub_state,
         ),
         Decision::Attempts => {
             format!(
-                "the engine says `{}`, which leaves it open, and its attempts show it",
-                native.state
+                "native state `{}` does not decide, and the attempts show {}",
+                native.state, verdict.sub_state
             )
         }
         Decision::Waits => {
             format!(
-                "the engine says `{}`, which leaves it open, and its waits show it",
-                native.state
+                "native state `{}` does not decide, and the waits show {}",
+                native.state, verdict.sub_state
             )
         }
         Decision::Default => format!(
-            "the engine says `{}`, which is in no table; `running` is assumed, and it may be wrong",
+            "native state `{}` is in no table; `running` is assumed and may be wrong",
             native.state
         ),
-        Decision::Reported => "the engine itself reports it".to_owned(),
+        Decision::Reported => "the engine itself reports this state".to_owned(),
         Decision::ExecutionFinished => {
-            "the execution has finished, so whatever the engine still shows of this step is over"
+            "the execution has finished, so the step is over, whatever the engine reports about it"
                 .to_owned()
         }
     };
@@ -199,7 +202,7 @@ fn attempt_line(retry: &RetryEvidence, waits: &[Wait], shown: SubState, now: Tim
         Some(most) => format!(" of {most}"),
     };
     let for_worker = waits.iter().any(|wait| wait.kind == WaitKind::Capacity);
-    // What has finished has no attempt under way, whatever the engine leaves behind.
+    // A finished execution has no attempt in progress, even if the engine still reports one.
     let phase = match (retry.phase, shown) {
         (RetryPhase::Exhausted, _) => "failed, no retry follows",
         (RetryPhase::UnderWay, SubState::Succeeded) => "succeeded",

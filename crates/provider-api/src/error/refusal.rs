@@ -28,7 +28,7 @@ impl Error {
     /// The answer to a cursor of another list or of another provider.
     #[must_use]
     pub fn foreign_cursor(verb: Verb) -> Self {
-        Self::invalid(verb, "the cursor is not one of this provider's").without_engine()
+        Self::invalid(verb, "the cursor does not belong to this provider").without_engine()
     }
 
     /// The answer for an execution that does not exist.

@@ -19,7 +19,7 @@ pub trait Approvals: Send + Sync {
     /// - The newest execution first; of one execution the newest branch first, then by step, then the
     ///   newest attempt.
     /// - A page has at most `page_size` rows; the rows of one execution may be on several pages.
-    /// - Hints may only narrow: what the hints admit is never left out.
+    /// - Hints may only narrow the result: an approval that matches the hints is never left out.
     /// - A page may be empty and not be the last.
     async fn list_approvals(
         &self,
@@ -122,7 +122,7 @@ pub struct InboxHints {
 pub struct InboxPage<T> {
     /// The rows.
     pub items: Vec<T>,
-    /// Where to continue; `None` is the only sign of the end.
+    /// The cursor of the next page; `None` only after the last page.
     pub next: Option<String>,
 }
 

@@ -60,7 +60,7 @@ pub struct Branch {
     pub created_by: String,
     /// When.
     pub create_time: Option<Timestamp>,
-    /// What its own events cost.
+    /// The cost of its own events.
     pub usage: Usage,
 }
 
@@ -149,7 +149,7 @@ pub struct StepAttempt {
     pub outcome: StepAttemptOutcome,
     /// What went wrong.
     pub error: Option<ExecutionError>,
-    /// What it cost.
+    /// The cost of the attempt.
     pub usage: Usage,
     /// The execution that does it, for a step that runs another definition.
     pub child: Option<ExecutionId>,

@@ -137,7 +137,7 @@ pub struct AdoptRequest {
     pub id: ExecutionId,
     /// The revision or its first digits; the current one when there is none.
     pub revision: Option<String>,
-    /// What became of the request's etag.
+    /// The result of the check of the request's etag.
     pub precondition: Precondition,
     /// The idempotency key.
     pub request_id: RequestId,
@@ -148,7 +148,7 @@ pub struct AdoptRequest {
 pub struct Portability {
     /// How well.
     pub verdict: PortabilityVerdict,
-    /// What differs, or what stands in the way; a sentence each.
+    /// The differences or obstacles, one sentence each.
     pub reasons: Vec<String>,
 }
 

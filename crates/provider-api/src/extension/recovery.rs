@@ -1,4 +1,4 @@
-//! Recovery: whether what an engine keeps of an execution agrees with its log, and repairing it.
+//! Recovery: compares the stored data of an execution with its log, and repairs it.
 
 use async_trait::async_trait;
 use stateway_model::ExecutionId;
@@ -10,7 +10,7 @@ use crate::{Call, RequestId, Result};
 /// [`Capabilities::recovery`](crate::Capabilities::recovery).
 #[async_trait]
 pub trait Recovery: Send + Sync {
-    /// Compares everything that is kept of an execution with its log.
+    /// Compares the stored data of an execution with its log.
     async fn verify(&self, call: &Call, id: &ExecutionId) -> Result<Verification>;
 
     /// Verifies executions in the order of their creation: at most `limit`, from a cursor on.
@@ -24,8 +24,8 @@ pub trait Recovery: Send + Sync {
     /// The number of executions that a verification of everything reads.
     async fn total(&self, call: &Call) -> Result<u64>;
 
-    /// Repairs what contradicts the log. Where the log is not whole, the execution continues on a new
-    /// branch from the last event that can be trusted.
+    /// Repairs stored data that contradicts the log. If the log is damaged, the execution continues
+    /// on a new branch from the last event that can be trusted.
     ///
     /// - Nothing is removed, and each repair is a separate event.
     async fn recover(&self, call: &Call, request: RecoverRequest) -> Result<Recovered>;
@@ -38,7 +38,7 @@ pub struct Finding {
     pub code: String,
     /// In words.
     pub summary: String,
-    /// What was seen, a line each.
+    /// The evidence, one line each.
     pub evidence: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub enum Remedy {
     /// Nothing is wrong.
     #[default]
     Nothing,
-    /// What is kept beside the log is repaired; no step runs again.
+    /// The derived data is repaired; no step runs again.
     Repair,
     /// The execution continues on a new branch.
     Branch {
@@ -114,7 +114,7 @@ pub struct RecoverRequest {
     pub repair_only: bool,
     /// The branch and last event that a verification showed; a recovery of anything else is refused.
     pub expected: Option<(u32, u64)>,
-    /// What became of the request's etag.
+    /// The result of the check of the request's etag.
     pub precondition: Precondition,
     /// The idempotency key.
     pub request_id: RequestId,

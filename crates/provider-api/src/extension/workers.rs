@@ -20,7 +20,7 @@ pub trait Workers: Send + Sync {
     /// - Dropping the session reports to the engine that the connection is gone.
     async fn connect(&self, call: &Call, offer: WorkerOffer) -> Result<WorkerConnection>;
 
-    /// Who is connected and what waits, at this moment.
+    /// The connected workers and the waiting tasks, now.
     async fn queue(&self, call: &Call) -> Result<WorkQueue>;
 }
 
@@ -52,7 +52,7 @@ pub trait WorkerSession: Send {
     fn offer(&mut self, offer: WorkerOffer);
 }
 
-/// What a worker can take on.
+/// The tasks that a worker can take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerOffer {
     /// Its id; the same id after a reconnect keeps its tasks.
@@ -63,7 +63,7 @@ pub struct WorkerOffer {
     pub skills: Vec<Arc<str>>,
     /// The maximum number of tasks that it has at one time, prefetched ones included.
     pub capacity: u32,
-    /// Whose tasks it does; everyone's when empty.
+    /// The tenant whose tasks the worker takes; empty for all tenants.
     pub tenant: Arc<str>,
     /// The person or service in whose name it is connected; empty if none is named. They may not
     /// decide about the worker's steps.
@@ -173,7 +173,7 @@ pub struct TaskFailure {
     pub retry_after: Option<Duration>,
 }
 
-/// Who is connected and what waits, at one moment.
+/// The connected workers and the waiting tasks at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkQueue {
     /// The workers, connected or expected to reconnect.

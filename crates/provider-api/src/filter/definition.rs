@@ -1,6 +1,6 @@
 //! Which definition a filter asks for: `definition = …`.
 
-use stateway_model::{DefinitionName, ProviderId};
+use stateway_model::{DefinitionName, DefinitionParts, ProviderId};
 
 use super::Pattern;
 
@@ -48,21 +48,32 @@ impl DefinitionPattern {
     /// Whether an execution of this definition, by its full name, passes.
     #[must_use]
     pub fn admits(&self, definition: &str) -> bool {
-        match (self, definition.parse::<DefinitionName>()) {
-            (Self::Full(wanted), Ok(name)) => *wanted == name,
-            (Self::Full(_), Err(_)) => false,
-            (Self::Short(wanted), Ok(DefinitionName { provider, id })) => {
-                *wanted == *id || provider.is_some_and(|of| belongs_to(wanted, &of) == Some(&*id))
+        self.admits_named(&NamedDefinition::new(definition))
+    }
+
+    /// The same as [`admits`](Self::admits), for a name that is compared with several patterns.
+    #[must_use]
+    pub fn admits_named(&self, definition: &NamedDefinition<'_>) -> bool {
+        let Some(DefinitionParts { provider, id }) = &definition.parts else {
+            return match self {
+                Self::Full(_) => false,
+                // An engine that does not show definitions: the text is all there is.
+                Self::Short(wanted) => wanted == definition.text,
+                Self::Wildcard(pattern) => pattern.matches(definition.text),
+            };
+        };
+        match self {
+            Self::Full(wanted) => {
+                *wanted.id == **id && wanted.provider.as_ref().map(ProviderId::as_str) == *provider
             }
-            // An engine that does not show definitions: the text is all there is.
-            (Self::Short(wanted), Err(_)) => wanted == definition,
-            (Self::Wildcard(pattern), Ok(DefinitionName { provider, id })) => {
-                let short = provider.map(|of| format!("{of}/{id}"));
-                pattern.matches(definition)
-                    || pattern.matches(&id)
-                    || short.is_some_and(|short| pattern.matches(&short))
+            Self::Short(wanted) => {
+                wanted == id || provider.is_some_and(|of| belongs_to(wanted, of) == Some(id))
             }
-            (Self::Wildcard(pattern), Err(_)) => pattern.matches(definition),
+            Self::Wildcard(pattern) => {
+                pattern.matches(definition.text)
+                    || pattern.matches(id)
+                    || provider.is_some_and(|of| pattern.matches(&format!("{of}/{id}")))
+            }
         }
     }
 
@@ -81,15 +92,38 @@ impl DefinitionPattern {
         let (first, second) = match self {
             Self::Full(name) if name.provider.as_ref() == Some(provider) => (Some(&*name.id), None),
             Self::Full(_) | Self::Wildcard(_) => (None, None),
-            Self::Short(wanted) => (Some(wanted.as_str()), belongs_to(wanted, provider)),
+            Self::Short(wanted) => (Some(wanted.as_str()), belongs_to(wanted, provider.as_str())),
         };
         first.into_iter().chain(second)
     }
 }
 
+/// The full name of a definition, taken apart once for all patterns that it is compared with.
+#[derive(Debug, Clone)]
+pub struct NamedDefinition<'n> {
+    text: &'n str,
+    /// None if the text is no name of a definition.
+    parts: Option<DefinitionParts<'n>>,
+}
+
+impl<'n> NamedDefinition<'n> {
+    /// The definition behind a text.
+    #[must_use]
+    pub fn new(text: &'n str) -> Self {
+        let parts = DefinitionParts::of(text).ok();
+        Self { text, parts }
+    }
+
+    /// Whether there is no definition.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
 /// The id in `{provider}/{id}`.
-fn belongs_to<'t>(short: &'t str, provider: &ProviderId) -> Option<&'t str> {
-    short.strip_prefix(provider.as_str())?.strip_prefix('/')
+fn belongs_to<'t>(short: &'t str, provider: &str) -> Option<&'t str> {
+    short.strip_prefix(provider)?.strip_prefix('/')
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use stateway_model::{Execution, ProviderId, SubState, WaitKind};
 use super::evaluate::Known;
 use super::{Comparison, DefinitionPattern, Equality, Field, Filter, Term, TimeField};
 
-/// What any execution that passes the filter must have. A provider that uses none of it is right:
-/// the gateway applies the whole filter to whatever comes back.
+/// What any execution that passes the filter must have. A provider may ignore the hints: the
+/// gateway applies the whole filter to the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hints {
     /// One of these sub-states; every one of the six when the filter does not say.

@@ -95,7 +95,7 @@ fn quoted(text: &str, at: usize, quote: char) -> Result<(TokenKind, usize), Filt
     Err(error(
         text,
         at,
-        "a quoted text has no end",
+        "the closing quote of a text is missing",
         "Close it with the same quote.",
     ))
 }
@@ -115,7 +115,7 @@ fn operator(text: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
             Err(error(
                 text,
                 at,
-                &format!("`{symbol}` has no meaning here"),
+                &format!("`{symbol}` is not allowed here"),
                 hint,
             ))
         }

@@ -20,7 +20,7 @@ pub(super) fn parse<C: Condition>(text: &str) -> Result<Filter<C>, FilterError> 
     let filter = parser.expression(0)?;
     match parser.tokens.get(parser.next) {
         None => Ok(filter),
-        Some(token) => Err(error(text, token.at, "a `)` too many", "")),
+        Some(token) => Err(error(text, token.at, "a `)` has no `(`", "")),
     }
 }
 
@@ -58,7 +58,7 @@ impl<C: Condition> Parser<'_, C> {
     fn term(&mut self, depth: usize) -> Result<Filter<C>, FilterError> {
         if depth >= MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH}");
-            return Err(self.error_here(&message, "Write it flatter."));
+            return Err(self.error_here(&message, "Reduce the nesting."));
         }
         if self.take_word("NOT") || self.take(&TokenKind::Minus) {
             return Ok(Filter::Not(Box::new(self.term(depth + 1)?)));
@@ -289,11 +289,11 @@ mod tests {
         );
         assert_eq!(
             refused("sub_state = running)"),
-            (20, "a `)` too many".into())
+            (20, "a `)` has no `(`".into())
         );
         assert_eq!(
             refused("sub_state = 'running"),
-            (13, "a quoted text has no end".into())
+            (13, "the closing quote of a text is missing".into())
         );
         assert_eq!(refused("sub_state ~ running").0, 11);
         assert_eq!(refused("sub_state < running").0, 11);

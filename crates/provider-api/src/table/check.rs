@@ -23,7 +23,7 @@ pub enum TableError {
         known: u32,
     },
     /// An overlay for another kind of provider.
-    #[error("a table of kind `{kind}` cannot be laid over one of kind `{expected}`")]
+    #[error("a table of kind `{kind}` cannot overlay a table of kind `{expected}`")]
     OtherKind {
         /// The overlay's.
         kind: String,
@@ -44,7 +44,7 @@ pub enum TableError {
         rule: String,
     },
     /// Two rows could both hold, and neither is more qualified.
-    #[error("rows {first} and {second} ({label}) can both hold and neither is more qualified")]
+    #[error("rows {first} and {second} ({label}) can both match, and neither is more specific")]
     Ambiguous {
         /// From 1.
         first: usize,
@@ -95,7 +95,7 @@ fn broken_rule(row: &Row, parts: &Parts) -> Option<String> {
         return Some("`native` is empty".into());
     }
     if row.source.is_empty() {
-        return Some("`source` is empty: say where this is known from".into());
+        return Some("`source` is empty: name the source of the row".into());
     }
     if row.terminal != row.sub_state.is_terminal() {
         return Some(format!(

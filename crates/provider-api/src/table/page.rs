@@ -19,15 +19,15 @@ pub enum PageError {
     #[error("the page needs exactly one line `{0}`")]
     Marker(&'static str),
     /// The end stands before the beginning.
-    #[error("`{END}` stands before `{BEGIN}`")]
+    #[error("`{END}` comes before `{BEGIN}`")]
     Order,
 }
 
-/// The page with its generated part made from the table. What stands outside of the markers is
-/// kept to the letter.
+/// The page with its generated part made from the table. The text outside of the markers is
+/// unchanged.
 ///
 /// # Errors
-/// The markers are not there, not once each, or in the wrong order.
+/// A marker is missing or repeated, or the markers are in the wrong order.
 pub fn page(old: &str, table: &Table) -> Result<String, PageError> {
     let begin = only(old, BEGIN)? + BEGIN.len();
     let end = only(old, END)?;

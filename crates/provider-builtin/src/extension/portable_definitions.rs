@@ -197,7 +197,7 @@ fn ambiguous(digits: &str, several: usize) -> Error {
         message,
     )
     .with_reason("AMBIGUOUS_REVISION")
-    .with_hint("Give more of its digits.")
+    .with_hint("Give more digits of the revision.")
     .by_engine()
 }
 

@@ -56,7 +56,7 @@ fn cut_off(age: PurgeAge, now: Timestamp) -> Result<Timestamp> {
         PurgeAge::OlderThan(age) => {
             let age = SignedDuration::try_from(age).ok();
             let before = age.and_then(|age| now.checked_sub(age).ok());
-            before.ok_or_else(|| wrong("`older_than` reaches back too far"))
+            before.ok_or_else(|| wrong("`older_than` is too long"))
         }
     }
 }

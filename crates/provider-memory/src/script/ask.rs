@@ -208,7 +208,7 @@ impl Run {
         };
         self.steps.retain(|step| step.stage < stage);
         (self.held, self.ended, self.phase) = (None, None, Phase::Active);
-        let summary = format!("done again from stage {}", stage + 1);
+        let summary = format!("run again from stage {}", stage + 1);
         self.record(now, "ExecutionSentBack", None, summary);
         self.enter_stage(stage, now);
         Ok(())

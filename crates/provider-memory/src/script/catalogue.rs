@@ -1,4 +1,4 @@
-//! The scripts that come with the provider: one for each thing worth seeing.
+//! The scripts of the provider, one for each kind of behaviour.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

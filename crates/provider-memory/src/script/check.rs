@@ -68,7 +68,7 @@ impl Script {
         let mut names = BTreeSet::new();
         for step in steps() {
             let broken = match broken_rule(step) {
-                None if !names.insert(&step.name) => Some("the name stands twice"),
+                None if !names.insert(&step.name) => Some("the name is used twice"),
                 rule => rule,
             };
             if let Some(rule) = broken {
@@ -110,13 +110,15 @@ mod tests {
         );
         assert_eq!(
             refused(r#"{"steps":[{"name":"a"},{"name":"a"}]}"#),
-            "step `a`: the name stands twice"
+            "step `a`: the name is used twice"
         );
         assert_eq!(
             refused(r#"{"steps":[{"name":"a","retry":{"max_attempts":0}}]}"#),
             "step `a`: `max_attempts` is 1 to 100"
         );
         assert!(refused(r#"{"steps":[{"name":"a","speed":1}]}"#).contains("unknown field `speed`"));
-        assert!(refused(r#"{"steps":[{"name":"a","takes":"-1s"}]}"#).contains("from 0 upwards"));
+        assert!(
+            refused(r#"{"steps":[{"name":"a","takes":"-1s"}]}"#).contains("duration of 0 or more")
+        );
     }
 }

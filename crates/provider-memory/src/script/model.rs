@@ -189,9 +189,9 @@ impl<'de> Deserialize<'de> for Pause {
         let text = String::deserialize(from)?;
         let parsed: SignedDuration = text.parse().map_err(D::Error::custom)?;
         let length = Duration::try_from(parsed);
-        length.map(Self).map_err(|_| {
-            D::Error::custom(format!("`{text}` is not a length of time from 0 upwards"))
-        })
+        length
+            .map(Self)
+            .map_err(|_| D::Error::custom(format!("`{text}` is not a duration of 0 or more")))
     }
 }
 

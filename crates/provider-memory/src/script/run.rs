@@ -16,7 +16,7 @@ use super::{
 /// The longest delay between attempts, whatever the factor makes of it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// One execution of a script, as of the last time it was looked at.
+/// One execution of a script, as of its last read.
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) script: Arc<Script>,

@@ -61,7 +61,7 @@ impl Run {
             Ending::Done => ("ExecutionCompleted", "completed"),
             Ending::Broken { .. } => ("ExecutionFailed", "failed"),
             Ending::Stopped => ("ExecutionStopped", "cancelled"),
-            Ending::Killed => ("ExecutionKilled", "ended by force"),
+            Ending::Killed => ("ExecutionKilled", "killed"),
         };
         self.record(at, kind, None, summary.into());
     }

@@ -1,5 +1,5 @@
-//! The in-memory table of all that run or back off, as a whole: one cheap query tells of hundreds of
-//! watched invocations whether they have moved.
+//! The in-memory table of all that run or back off, as a whole: one cheap query shows which of
+//! hundreds of watched invocations have changed.
 //!
 //! What it cannot show: that a back-off was paused manually, and the state of an invocation that is not in
 //! memory. So [`Cache`](crate::cache::Cache) bounds how long it is relied upon.
@@ -13,14 +13,14 @@ use tokio::time::Instant;
 
 use crate::row::{Invocation, RunningRow};
 
-/// The most rows that are worth reading; a server that has more is read row by row.
+/// The maximum number of rows that are read together; a server with more is read row by row.
 pub(crate) const MOST_RUNNING: usize = 10_000;
 /// How long a server with too many is left alone.
 const TOO_MANY_FOR: Duration = Duration::from_secs(60);
 /// How long one read waits for the query of another. Then it makes its own query.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The newest look at the table.
+/// The newest read of the table.
 #[derive(Default)]
 pub(crate) struct RunningTable {
     newest: Mutex<Option<Look>>,
@@ -46,7 +46,7 @@ impl RunningRows {
 }
 
 impl RunningTable {
-    /// A look that began after this was called, shared with whoever asks at the same time. `None`
+    /// A read that began after this call, shared with concurrent callers. `None`
     /// when the table is of no use now.
     pub(crate) async fn look<E>(
         &self,

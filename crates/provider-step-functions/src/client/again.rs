@@ -72,7 +72,7 @@ impl Present {
     }
 }
 
-/// Forbids what must not be repeated; whether anything is worth repeating is the SDK's to say.
+/// Forbids retries of calls that must not be repeated; the SDK decides about all other retries.
 #[derive(Debug)]
 pub(super) struct Veto;
 

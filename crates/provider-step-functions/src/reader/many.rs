@@ -21,7 +21,7 @@ use crate::steps::with_items;
 /// From so many unknown executions of one state machine on, one page of a list is cheaper than
 /// describing each.
 const SWEEP_FROM: usize = 5;
-/// How many executions are looked at at the same time.
+/// The maximum number of concurrent reads of executions.
 const AT_ONCE: usize = 16;
 
 impl Reader {
@@ -85,8 +85,8 @@ impl Reader {
         }
     }
 
-    /// One of many: looked at if it is due, urgent enough, and the quota has something to spare, else
-    /// shown as it was last seen.
+    /// One of many executions: read if it is due, urgent enough, and the quota allows it; else
+    /// shown in its last known state.
     async fn glance(&self, ask: Ask<'_>, arn: &str, round: Round) -> Result<Observation> {
         let Some(known) = self.cache.scheduled(arn) else {
             return self.get(ask, arn, View::Basic).await;
@@ -124,8 +124,8 @@ impl Reader {
         Ok(shown)
     }
 
-    /// Learns of many unknown executions of one state machine by one page of a list. A list that
-    /// cannot be had is no failure: then each execution is described.
+    /// Learns of many unknown executions of one state machine by one page of a list. If the list
+    /// cannot be read, each execution is described instead.
     async fn sweep(&self, ask: Ask<'_>, ids: &[ExecutionId]) {
         let mut unknown: BTreeMap<String, usize> = BTreeMap::new();
         for id in ids.iter().map(ExecutionId::as_str) {

@@ -59,7 +59,7 @@ fn progress(items: &ItemCounts) -> Option<Progress> {
     let over = items.succeeded + unhappy;
     let fraction = over as f64 / items.total.max(1) as f64;
     let detail = format!(
-        "{} of {} items succeeded, {unhappy} failed, {} running; retries inside the items are not seen",
+        "{} of {} items succeeded, {unhappy} failed, {} running; retries inside the items are not reported",
         items.succeeded, items.total, items.running
     );
     Progress::new(fraction, &detail)

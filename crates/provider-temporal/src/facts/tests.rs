@@ -1,5 +1,7 @@
 //! Rules of the facts that a history shows, in order and from every cut.
 
+use stateway_chance::Chance;
+
 use super::*;
 use crate::api::common::v1::{ActivityType, Payload, Payloads, RetryPolicy};
 use crate::api::enums::v1::{
@@ -269,13 +271,8 @@ fn only_the_window_counts() {
 
 /// A long history, the same for the same seed: rare events between many that show nothing.
 fn long_history(seed: u64, length: i64) -> Vec<HistoryEvent> {
-    let mut state = seed;
-    let mut random = |below: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut chance = Chance::new(seed);
+    let mut random = |below: u64| chance.below_u64(below);
     let begin = Attributes::WorkflowExecutionStartedEventAttributes(Default::default());
     let mut history = vec![event(1, begin)];
     for number in 2..=length {

@@ -74,9 +74,9 @@ pub(super) async fn open(
 struct Follower {
     reader: Arc<Reader>,
     news: Receiver<News>,
-    /// The server's token of the next page of the present set; none once it is complete.
+    /// The server's token of the next page of the current set; none once it is complete.
     unread: Option<Vec<u8>>,
-    /// The workflows of the present set, while it is read.
+    /// The workflows of the current set, while it is read.
     listed: HashSet<String>,
     server_time: ServerTime,
     /// The server's time when the last list that was reported began. It does not follow the clock, so
@@ -189,8 +189,8 @@ impl Follower {
         }
     }
 
-    /// Reads a page of the present set. A page that fails is read again: without it, executions would
-    /// seem to be gone.
+    /// Reads a page of the current set. A page that fails is read again: without it, executions
+    /// would seem to be gone.
     async fn read_present(&mut self, call: &Call) -> Result<()> {
         let verb = Verb::WatchAll;
         let ask = Ask { call, verb };

@@ -193,7 +193,7 @@ impl Follower {
         }
     }
 
-    /// A poll that the server refuses is not made again soon; descriptions go on.
+    /// A poll that the server refuses is not repeated soon; descriptions continue.
     fn poll_failed(&mut self, error: Error) -> Error {
         if !error.kind.is_outage() {
             self.permit = None;

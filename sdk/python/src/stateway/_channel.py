@@ -40,7 +40,7 @@ def open_channel(
     credentials: grpc.ChannelCredentials | None = None,
     options: Sequence[tuple[str, Any]] = (),
 ) -> grpc.aio.Channel:
-    """A channel that connects with its first call and reconnects by itself."""
+    """A channel that connects with its first call and reconnects automatically."""
     target = _target(address)
     try:
         asyncio.get_running_loop()

@@ -120,7 +120,7 @@ class ExecutionCalls:
     ) -> Watch[pb.Execution]:
         """Follows a collection of executions, or up to 100 single executions by their names.
 
-        The watch does not end by itself, not even when the execution has finished.
+        The watch does not end automatically, not even when the execution has finished.
         """
         request = pb.WatchExecutionsRequest(
             parent=parent, names=list(names), filter=filter, cursor=cursor

@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT = 30.0
 
 
 class Client(ExecutionCalls, DefinitionCalls, ApprovalCalls, OtherCalls):
-    """A connection to a gateway. It connects with the first call and reconnects by itself.
+    """A connection to a gateway. It connects with the first call and reconnects automatically.
 
     Every method raises `StatewayError` or one of its subclasses.
     """

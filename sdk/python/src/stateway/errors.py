@@ -24,7 +24,7 @@ _DETAILS = "grpc-status-details-bin"
 # The channel fails a call like this when it has no connection, so the call was never sent.
 _NEVER_SENT = "failed to connect to all addresses"
 _HINT_UNREACHABLE = "Is the gateway running (`stateway serve`), and is the address right?"
-_HINT_DEADLINE = "Give the call more time, or ask `stateway providers list` which provider is slow."
+_HINT_DEADLINE = "Use a longer timeout, or run `stateway providers list` to see which provider is slow."
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ResourceExhausted(StatewayError):
 
 
 class Unavailable(StatewayError):
-    """The gateway or the provider cannot be reached at present."""
+    """The gateway or the provider cannot be reached."""
 
     code = grpc.StatusCode.UNAVAILABLE
 

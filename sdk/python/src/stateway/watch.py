@@ -40,7 +40,7 @@ class Modified(Generic[T]):
 
 @dataclass(frozen=True)
 class Removed(Generic[T]):
-    """The item is gone or does not pass the filter any more; shown in its last known state."""
+    """The item was removed or no longer matches the filter; shown in its last known state."""
 
     item: T
 
@@ -49,7 +49,7 @@ class Removed(Generic[T]):
 class Bookmark:
     """The current set is complete, or nothing has happened for a while."""
 
-    # The providers that do not answer at present.
+    # The providers that do not answer.
     unreachable: tuple[str, ...] = ()
 
 
@@ -60,7 +60,7 @@ class Resync:
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The connection broke. The watch continues by itself; no action is needed."""
+    """The connection broke. The watch resumes automatically; no action is needed."""
 
     error: StatewayError
 
@@ -86,7 +86,7 @@ _TEMPORARY = {
 
 
 class Watch(AsyncIterator["Change[T]"], Generic[T]):
-    """Changes as they come. The watch does not end by itself; `aclose` or leaving `async with` ends it."""
+    """Changes as they come. The watch does not end automatically; `aclose` or leaving `async with` ends it."""
 
     def __init__(self, caller: Caller, method: Method[Any, Any], request: Message, decode: Decode[T]) -> None:
         self._caller = caller

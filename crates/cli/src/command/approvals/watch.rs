@@ -87,7 +87,8 @@ fn print_line(change: &Change<v1::Approval>) -> Result<(), Failure> {
     }
 }
 
-/// An approval that ended shows the decision and who made it. An approval that disappeared without one is marked.
+/// An approval that ended shows the decision and who made it. An approval that disappeared without
+/// a decision is marked.
 fn line(approval: &view::Approval, removed: bool) -> String {
     let mut parts = vec![
         stamp(Timestamp::now()),

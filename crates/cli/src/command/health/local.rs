@@ -2,7 +2,7 @@
 //!
 //! The certificate of the gateway names the hosts that clients use, and `client_ca` says nothing about who
 //! signed it, so that there is nothing here to verify it with. A request without credentials for one status
-//! needs no proof of who answers.
+//! needs no proof of the identity of the gateway.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

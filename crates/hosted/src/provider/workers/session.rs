@@ -122,7 +122,7 @@ impl<P: HostPort> WorkerSession for Session<P> {
             return self.refuse(
                 task_token,
                 "INVALID_TOKEN",
-                "the token is not of this provider",
+                "the token does not belong to this provider",
             );
         };
         let verb = match verb_of(token.t.clone(), outcome, usage) {
@@ -155,7 +155,7 @@ impl<P: HostPort> WorkerSession for Session<P> {
             return self.refuse(
                 task_token,
                 "INVALID_TOKEN",
-                "the token is not of this provider",
+                "the token does not belong to this provider",
             );
         };
         let has_progress = progress.is_some();

@@ -1,4 +1,4 @@
-//! The verdict in words, to the letter.
+//! The exact text of explanations.
 
 use stateway_model::{ExecutionError, Wait, WaitKind};
 
@@ -18,7 +18,7 @@ fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as failed because that is what the engine's word `OVER (result = no)` means"
+        "shown as failed because the state table maps native state `OVER (result = no)` to failed"
     );
     assert_eq!(
         explanation.evidence,
@@ -78,8 +78,8 @@ fn a_deciding_step_is_named_with_the_rule() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as backing-off because the engine says `OPEN`, which leaves it open, and step `s1` \
-         is backing-off while no open step ranks higher (running > backing-off > error > waiting)"
+        "shown as backing-off because native state `OPEN` does not decide, step `s1` is \
+         backing-off, and no open step ranks higher (running > backing-off > error > waiting)"
     );
     assert_eq!(
         explanation.steps[1].evidence,
@@ -102,8 +102,8 @@ fn an_overdue_attempt_is_called_overdue() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as backing-off because the engine says `OPEN`, which leaves it open, and its \
-         attempts show it; the next attempt is overdue"
+        "shown as backing-off because native state `OPEN` does not decide, and the attempts show \
+         backing-off; the next attempt is overdue"
     );
     assert_eq!(
         explanation.evidence[1],
@@ -116,8 +116,8 @@ fn an_overdue_attempt_is_called_overdue() {
 fn an_assumption_is_called_an_assumption() {
     assert_eq!(
         explained(&seen("ODD")).summary,
-        "shown as running because the engine says `ODD`, which is in no table; `running` is \
-         assumed, and it may be wrong"
+        "shown as running because native state `ODD` is in no table; `running` is assumed and may \
+         be wrong"
     );
 }
 
@@ -126,7 +126,7 @@ fn a_step_that_its_execution_outlived_is_called_over() {
     let explanation = explained(&with_steps("BAD", &["OPEN"]));
     assert_eq!(
         explanation.steps[0].summary,
-        "shown as failed because the execution has finished, so whatever the engine still shows \
-         of this step is over"
+        "shown as failed because the execution has finished, so the step is over, whatever the \
+         engine reports about it"
     );
 }

@@ -24,7 +24,7 @@ use crate::BuiltinProvider;
 use crate::line::Line;
 use stateway_hosted::version;
 
-/// Executions per page while the present set is read.
+/// Executions per page while the current set is read.
 const PAGE: usize = 50;
 /// How long reading one page or one log may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,14 +59,14 @@ struct Watcher {
     line: Line,
     changes: Changes,
     page: Page,
-    /// The newest of the changes that came while the present set was read, by execution.
+    /// The newest of the changes that came while the current set was read, by execution.
     meanwhile: BTreeMap<i64, Change>,
     /// What was reported of each execution that waits for a person.
     reported: HashMap<i64, Reported>,
     ready: VecDeque<WatchedApproval>,
 }
 
-/// How far the present set has been read.
+/// How far the current set has been read.
 enum Page {
     From(Option<i64>),
     Done,
@@ -103,7 +103,7 @@ impl Watcher {
         }
     }
 
-    /// Reads the next page of the present set; false if changes were missed.
+    /// Reads the next page of the current set; false if changes were missed.
     async fn read_page(&mut self, before: Option<i64>) -> Result<bool> {
         let query = ListQuery {
             inbox: true,

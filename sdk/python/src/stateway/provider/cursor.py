@@ -37,4 +37,4 @@ def _check(scope: str, position: str) -> str:
 
 
 def _foreign() -> ProviderError:
-    return ProviderError(ErrorKind.INVALID_ARGUMENT, "the cursor is not one of this provider")
+    return ProviderError(ErrorKind.INVALID_ARGUMENT, "the cursor does not belong to this provider")

@@ -18,7 +18,7 @@ class Connected:
 
 @dataclass(frozen=True)
 class Disconnected:
-    """The connection broke or could not be made; the worker reconnects by itself."""
+    """The connection broke or could not be made; the worker reconnects automatically."""
 
     error: StatewayError
 

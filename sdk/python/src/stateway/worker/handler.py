@@ -71,7 +71,7 @@ async def answer(handler: Handler | None, task: Task) -> pb.StreamTasksRequest:
 
 
 async def _in_thread(handler: Handler, task: Task) -> Any:
-    """Runs a blocking handler in a thread of its own.
+    """Runs a blocking handler in a separate thread.
 
     The thread is a daemon, so a handler that does not end cannot keep the process from ending. Cancelling does
     not end a thread: its place stays busy until the handler returns.
