@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stateway_engine::{
     ApplyDefinition, Clock, Config, Engine, EngineError, ListQuery, Offer, Outcome, RequestDigest,
-    RequestKey, Start, Steer, View, WorkerMessage, WorkerSession, WorkerTask,
+    RequestKey, Start, Steer, Survey, View, WorkerMessage, WorkerSession, WorkerTask,
 };
 use stateway_model::{ErrorCategory, SubState, Usage};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Lab {
     pub(crate) folder: tempfile::TempDir,
@@ -217,6 +217,18 @@ impl Lab {
         page.items.into_iter().map(|view| view.id).collect()
     }
 
+    /// Waits until the engine reports this about itself.
+    pub(crate) async fn until_survey(&self, wanted: impl Fn(&Survey) -> bool) {
+        let look = async {
+            while !wanted(&self.engine.survey().await.unwrap()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, look).await.is_err() {
+            panic!("the engine stays {:#?}", self.engine.survey().await);
+        }
+    }
+
     /// Waits until this many executions exist.
     pub(crate) async fn until_started(&self, count: usize) {
         let look = async {
@@ -230,12 +242,7 @@ impl Lab {
 
     /// Waits until nothing is counted as having work under way.
     pub(crate) async fn until_idle(&self) {
-        let look = async {
-            while self.engine.survey().await.unwrap().active > 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, look).await.expect("idle");
+        self.until_survey(|survey| survey.active == 0).await;
     }
 
     pub(crate) fn worker(&self, id: &str, roles: &[&str], capacity: u32) -> Hand {
