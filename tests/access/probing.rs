@@ -10,7 +10,7 @@ use stateway_client::v1::read_payload_request::Source;
 use stateway_client::v1::watch_executions_response::Kind;
 use tonic::{Code, Status};
 
-use super::rig::{AccessRig, CALLERS, ORDER, RELEASE, TENANTS, name, whole};
+use super::rig::{AccessRig, CALLERS, ORDER, RELEASE, TENANTS, escalation, name, whole};
 use crate::support::reason_of;
 
 /// Members operate what their tenant has, so that those methods are asked as well.
@@ -365,6 +365,41 @@ async fn lists_counts_and_watches_show_what_a_tenant_has() {
     assert_eq!(all, 2);
 }
 
+/// A position behind rows of another tenant would show that they exist.
+#[tokio::test]
+async fn a_list_does_not_continue_behind_rows_of_another_tenant() {
+    let rig = AccessRig::with(TENANTS, &CALLERS).await;
+    rig.apply(RELEASE).await;
+    for number in 0..5 {
+        let id = format!("theirs-{number}");
+        rig.begin("ada", "release", (&id, "acme")).await.unwrap();
+    }
+    let mut inbox = rig.approvals().await;
+    for filter in ["", "state:*", "role = ops"] {
+        let list = v1::ListApprovalsRequest {
+            parent: "providers/b".into(),
+            filter: filter.into(),
+            page_size: 1,
+            ..v1::ListApprovalsRequest::default()
+        };
+        let page = inbox.list_approvals(rig.by("eve", list)).await;
+        let nothing = v1::ListApprovalsResponse::default();
+        assert_eq!(page.unwrap().into_inner(), nothing, "{filter}");
+    }
+    let mut client = rig.executions().await;
+    for (filter, page_size) in [("", 1), ("", 3), ("sub_state = waiting", 1)] {
+        let list = v1::ListExecutionsRequest {
+            parent: "providers/b".into(),
+            filter: filter.into(),
+            page_size,
+            ..v1::ListExecutionsRequest::default()
+        };
+        let page = client.list_executions(rig.by("eve", list)).await;
+        let nothing = v1::ListExecutionsResponse::default();
+        assert_eq!(page.unwrap().into_inner(), nothing, "{filter} {page_size}");
+    }
+}
+
 #[tokio::test]
 async fn a_watch_reports_nothing_of_another_tenant() {
     let rig = rig().await;
@@ -674,6 +709,8 @@ enum Question {
     GetExecution,
     CancelExecution,
     GetApproval,
+    DecideApproval,
+    ResolveEscalation,
 }
 
 /// How long one answer takes.
@@ -689,6 +726,16 @@ async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
     };
     let approval = v1::GetApprovalRequest {
         name: format!("{}/approvals/sign-off~1", name(id)),
+    };
+    let decision = v1::DecideApprovalRequest {
+        name: approval.name.clone(),
+        decision: v1::decide_approval_request::Choice::Grant.into(),
+        ..v1::DecideApprovalRequest::default()
+    };
+    let resolution = v1::ResolveEscalationRequest {
+        name: escalation(id),
+        action: v1::resolution::Action::Resume.into(),
+        ..v1::ResolveEscalationRequest::default()
     };
     // The middle of many times, so that single slow answers do not count.
     let mut times = Vec::new();
@@ -707,6 +754,14 @@ async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
                 let answer = approvals.get_approval(rig.by("eve", approval.clone()));
                 answer.await.unwrap_err().code()
             }
+            Question::DecideApproval => {
+                let answer = approvals.decide_approval(rig.by("eve", decision.clone()));
+                answer.await.unwrap_err().code()
+            }
+            Question::ResolveEscalation => {
+                let answer = approvals.resolve_escalation(rig.by("eve", resolution.clone()));
+                answer.await.unwrap_err().code()
+            }
         };
         times.push(began.elapsed());
         assert_eq!(code, Code::NotFound, "{question:?}");
@@ -718,15 +773,22 @@ async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
 #[tokio::test]
 async fn not_found_takes_about_as_long_for_hidden_as_for_absent() {
     let rig = rig().await;
+    rig.escalated("theirs-escalated", "acme").await;
     for question in [
         Question::GetExecution,
         Question::CancelExecution,
         Question::GetApproval,
+        Question::DecideApproval,
+        Question::ResolveEscalation,
     ] {
         // Both kinds alternate, so that a busy machine slows both.
         let mut ratios = Vec::new();
         for _ in 0..5 {
-            let hidden = time_of(&rig, question, "theirs").await;
+            let hidden = match question {
+                Question::ResolveEscalation => "theirs-escalated",
+                _ => "theirs",
+            };
+            let hidden = time_of(&rig, question, hidden).await;
             let absent = time_of(&rig, question, "absent").await;
             ratios.push(hidden.as_secs_f64() / absent.as_secs_f64());
         }

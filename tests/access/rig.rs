@@ -300,7 +300,7 @@ impl AccessRig {
         while self.get("root", id).await.unwrap().native_state != "escalated" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        format!("{}/escalations/pay~1", name(id))
+        escalation(id)
     }
 
     pub(super) async fn get(&self, who: &str, id: &str) -> Result<v1::Execution, Status> {
@@ -315,6 +315,11 @@ impl AccessRig {
             .await;
         found.map(tonic::Response::into_inner)
     }
+}
+
+/// The escalation of an execution of [`ESCALATES`].
+pub(super) fn escalation(id: &str) -> String {
+    format!("{}/escalations/pay~1", name(id))
 }
 
 /// The name of an execution of the built-in engine.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stateway_provider_api::filter::{DefinitionPattern, Equality, Filter};
 
-use crate::condition::{Examined, Test};
+use crate::condition::{Examined, Field, Test};
 use crate::{Object, Permission};
 
 /// What one identity may do.
@@ -29,6 +29,51 @@ pub struct Decision {
     pub rule: Option<Arc<str>>,
     /// What was asked for.
     pub permission: Permission,
+}
+
+/// What every object has for which a permission is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Required {
+    /// The definition, if there is only one.
+    pub definition: Option<DefinitionPattern>,
+    /// Labels with their values.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Required {
+    /// What one rule requires.
+    fn by(filter: &Filter<Test>) -> Self {
+        let mut required = Self::default();
+        for test in filter.required() {
+            match test {
+                Test::Definition(Equality::Is, patterns) => {
+                    if let [one] = patterns.as_slice()
+                        && !one.has_wildcard()
+                    {
+                        required.definition = Some(one.clone());
+                    }
+                }
+                Test::Text(Field::Label(key), Equality::Is, patterns) => {
+                    if let [one] = patterns.as_slice()
+                        && let Some(value) = one.literal()
+                    {
+                        required.labels.push((key.clone(), value.to_owned()));
+                    }
+                }
+                Test::Definition(..) | Test::Text(..) | Test::Has(_) | Test::HasLabels => {}
+            }
+        }
+        required
+    }
+
+    /// What two rules both require.
+    fn common(mut self, other: Self) -> Self {
+        if self.definition != other.definition {
+            self.definition = None;
+        }
+        self.labels.retain(|label| other.labels.contains(label));
+        self
+    }
 }
 
 impl Grants {
@@ -85,25 +130,16 @@ impl Grants {
         all.any(|permission| self.may_allow(permission, object))
     }
 
-    /// The definition that everything of this provider must have for the permission, if the rules name
-    /// one. A provider may narrow its query to it.
+    /// What everything of this provider must have for the permission, as far as each rule that gives it says
+    /// so. A provider may narrow its query to it.
     #[must_use]
-    pub fn definition(&self, permission: Permission, provider: &str) -> Option<&DefinitionPattern> {
+    pub fn required(&self, permission: Permission, provider: &str) -> Required {
         let object = Object::of_provider(provider);
         let examined = Examined::new(&object);
         let grants = self.of(permission).iter();
-        let mut able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&examined)));
-        let (Some(only), None) = (able.next(), able.next()) else {
-            return None;
-        };
-        let mut required = only.filter.required().into_iter();
-        required.find_map(|test| match test {
-            Test::Definition(Equality::Is, patterns) => match patterns.as_slice() {
-                [one] if !one.has_wildcard() => Some(one),
-                _ => None,
-            },
-            _ => None,
-        })
+        let able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&examined)));
+        let each = able.map(|grant| Required::by(&grant.filter));
+        each.reduce(Required::common).unwrap_or_default()
     }
 
     fn of(&self, permission: Permission) -> &[Grant] {

@@ -21,7 +21,7 @@ mod rules;
 mod tests;
 
 pub use explain::{Explanation, Finding, Verdict};
-pub use grants::{Decision, Grants};
+pub use grants::{Decision, Grants, Required};
 pub use object::{KnownLabels, Object};
 pub use permission::{Permission, Permissions, Preset, UnknownPermission};
 pub use rule::{OneOrMany, Rule, RuleSpec, WhoSpec};

@@ -208,7 +208,7 @@ fn a_worker_is_decided_by_the_role_of_its_tasks() {
 }
 
 #[test]
-fn one_definition_can_be_asked_for() {
+fn what_a_rule_requires_can_be_asked_for() {
     let text = r#"
 [[rules]]
 name = "one"
@@ -224,11 +224,37 @@ where = "provider = aws"
 "#;
     let rules = Rules::parse(text, Place::OwnFile).unwrap();
     let grants = rules.grants(&caller("ada", &[], None));
-    let definition = grants.definition(Permission::Read, "builtin").unwrap();
-    assert!(definition.admits("definitions/order"));
+    let required = grants.required(Permission::Read, "builtin");
+    assert!(required.definition.unwrap().admits("definitions/order"));
+    assert_eq!(required.labels, [("team".to_owned(), "a".to_owned())]);
     // On `aws`, everything is allowed.
-    assert_eq!(grants.definition(Permission::Read, "aws"), None);
-    assert_eq!(grants.definition(Permission::Start, "builtin"), None);
+    let nothing = Required::default();
+    assert_eq!(grants.required(Permission::Read, "aws"), nothing);
+    assert_eq!(grants.required(Permission::Start, "builtin"), nothing);
+}
+
+#[test]
+fn what_all_rules_of_a_caller_require_can_be_asked_for() {
+    let text = r#"
+[[rules]]
+name = "own"
+who = { subject = "*" }
+may = "read"
+where = "labels.tenant = caller.tenant AND labels.stage = live AND definition = order"
+
+[[rules]]
+name = "shared"
+who = { subject = "*" }
+may = "read"
+where = "labels.tenant = caller.tenant AND labels.shared = yes AND labels.stage = l*"
+"#;
+    let rules = Rules::parse(text, Place::OwnFile).unwrap();
+    let grants = rules.grants(&caller("ada", &[], Some("acme")));
+    let expected = Required {
+        definition: None,
+        labels: vec![("tenant".to_owned(), "acme".to_owned())],
+    };
+    assert_eq!(grants.required(Permission::Read, "b"), expected);
 }
 
 #[test]

@@ -158,9 +158,7 @@ impl Listing<'_> {
     /// What a provider may narrow its answer to: by the filter, and by what the caller may read.
     fn hints(&self, id: &ProviderId) -> Hints {
         let mut hints = self.filter.hints(id);
-        if hints.definition.is_none() {
-            hints.definition = self.access.readable_definition(id).cloned();
-        }
+        self.access.narrow(id, &mut hints);
         hints
     }
 

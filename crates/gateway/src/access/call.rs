@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use stateway_access::{Decision, Grants, KnownLabels, Object, Permission};
+use stateway_access::{Decision, Grants, KnownLabels, Object, Permission, Required};
 use stateway_identity::Identity;
 use stateway_model::{DefinitionName, Execution, ExecutionName, ProviderId};
 use stateway_proto::v1;
-use stateway_provider_api::filter::DefinitionPattern;
-use stateway_provider_api::{Approval, Call, Escalation};
+use stateway_provider_api::filter::{DefinitionPattern, Hints};
+use stateway_provider_api::{Approval, Call, Escalation, InboxHints};
 use tonic::Status;
 
 use super::control::AccessControl;
@@ -201,11 +201,32 @@ impl Access {
         self.allows(Permission::Read, &object)
     }
 
-    /// The definition that every readable execution of a provider has, if the rules name one.
-    pub(crate) fn readable_definition(&self, provider: &ProviderId) -> Option<&DefinitionPattern> {
+    /// What every readable execution of a provider has, as far as the rules say so. A provider that narrows its
+    /// list to it returns no rows of others, and no position behind them.
+    pub(crate) fn narrow(&self, provider: &ProviderId, hints: &mut Hints) {
+        let required = self.required(provider);
+        if hints.definition.is_none() {
+            hints.definition = required.definition;
+        }
+        // One that the filter requires too is checked twice.
+        hints.labels.extend(required.labels);
+    }
+
+    /// The same for approvals and escalations.
+    pub(crate) fn narrow_inbox(&self, provider: &ProviderId, hints: &mut InboxHints) {
+        let required = self.required(provider);
+        if hints.definition.is_none() {
+            let definition = required.definition.as_ref();
+            let portable = definition.and_then(DefinitionPattern::portable_id);
+            hints.definition = portable.map(str::to_owned);
+        }
+        hints.labels = required.labels;
+    }
+
+    fn required(&self, provider: &ProviderId) -> Required {
         match self {
-            Self::Open => None,
-            Self::Ruled(ruled) => ruled.grants.definition(Permission::Read, provider.as_str()),
+            Self::Open => Required::default(),
+            Self::Ruled(ruled) => ruled.grants.required(Permission::Read, provider.as_str()),
         }
     }
 

@@ -115,6 +115,8 @@ pub struct InboxHints {
     pub role: Option<String>,
     /// Only of this step.
     pub step: Option<String>,
+    /// Only of executions with all of these labels.
+    pub labels: Vec<(String, String)>,
 }
 
 /// A page of approvals or escalations.

@@ -218,6 +218,7 @@ impl Filter {
                 Test::Step(Equality::Is, pattern) => Some(pattern),
                 _ => None,
             }),
+            labels: Vec::new(),
         }
     }
 

@@ -168,8 +168,10 @@ impl Approvals {
             let Some(upstream) = upstreams.iter().find(|upstream| upstream.id == id) else {
                 continue;
             };
+            let mut hints = filter.hints();
+            call.access.narrow_inbox(&id, &mut hints);
             let request = InboxRequest {
-                hints: filter.hints(),
+                hints,
                 page_size: size - rows.len(),
                 cursor: cursor.clone(),
             };

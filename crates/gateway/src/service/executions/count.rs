@@ -86,14 +86,13 @@ async fn one_by_one<'u>(
     upstream: &'u Upstream,
     guarded: impl Fn() -> Guarded<'u>,
 ) -> Result<Counts, CallError> {
+    let mut hints = Hints::none();
+    call.access.narrow(&upstream.id, &mut hints);
     let mut all = Counts::default();
     let mut cursor = None;
     for _ in 0..MOST_READS {
         let request = ListRequest {
-            hints: Hints {
-                definition: call.access.readable_definition(&upstream.id).cloned(),
-                ..Hints::none()
-            },
+            hints: hints.clone(),
             page_size: ROWS_PER_READ,
             cursor,
         };

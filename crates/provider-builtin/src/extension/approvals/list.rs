@@ -123,6 +123,7 @@ impl Inbox<'_> {
             states,
             inbox,
             definition: hints.definition.clone(),
+            labels: hints.labels.clone(),
             before,
             limit,
             ..ListQuery::default()
