@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use stateway_identity::{Identity, Method};
 use stateway_model::Labels;
 
-use crate::{KnownLabels, Object, Permission, Place, Preset, Rules, Verdict, cases};
+use crate::{KnownLabels, Object, Permission, Place, Preset, Required, Rules, Verdict, cases};
 
 const RULES: &str = r#"
 [[rules]]

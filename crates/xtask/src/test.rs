@@ -5,9 +5,13 @@ mod part;
 mod programs;
 mod report;
 
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -43,6 +47,9 @@ impl Options {
     }
 }
 
+/// Many tests wait for a clock or for another process: one program alone leaves half of two cores idle.
+const PROGRAMS_AT_A_TIME: usize = 2;
+
 /// What the parts of one run share.
 struct Run<'a> {
     filter: Option<&'a str>,
@@ -55,57 +62,121 @@ struct Run<'a> {
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let filter = options.filter.as_deref();
     let parts = select(&options.only, options.hermetic, filter)?;
-    let mut run = Run {
-        filter,
-        peers: Vec::new(),
-        programs: Vec::new(),
-        report: Report::default(),
-    };
-    run.install(&parts);
-    if parts.iter().any(|part| *part != Part::Docs) {
-        heading("build");
-        let begin = Instant::now();
-        // A failing compiler is not taken for a failing test.
-        run.programs = programs::build(&parts)?;
-        run.report.add("build", begin.elapsed(), Tally::default());
-    }
+    let begin = Instant::now();
+    let mut run = prepare(&parts, filter)?;
+    // A part whose peers are missing has failed already.
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|part| !run.report.has_failures(*part))
+        .collect();
+    heading("tests");
+    let mut finished = run.finished(&parts);
     for part in parts {
-        // A part whose peers are missing has failed already.
-        if !run.report.has_failures(part) {
-            run.part(part);
-        }
+        let of_part = finished.extract_if(.., |one| one.part == part);
+        run.add(part, of_part);
     }
     println!();
     if options.hermetic {
         left_out();
     }
-    print!("{}", run.report.table());
+    print!("{}", run.report.table(begin.elapsed()));
     if let (0, Some(filter)) = (run.report.count(), filter) {
         return Err(format!("no test has `{filter}` in its name"));
     }
     run.report.outcome()
 }
 
-impl Run<'_> {
-    /// Installs what the parts need and is missing.
-    fn install(&mut self, parts: &[Part]) {
-        let begin = Instant::now();
-        for part in parts {
-            match variables(*part) {
-                Ok(named) => self.peers.extend(named),
-                Err(error) => self.report.broken(*part, error),
-            }
+/// Builds the tests, and installs what the parts need and is missing. Both at the same time: one needs the
+/// processor, the other the network.
+fn prepare<'a>(parts: &[Part], filter: Option<&'a str>) -> Result<Run<'a>, String> {
+    let (mut peers, mut report) = (Vec::new(), Report::default());
+    let (installed, built) = thread::scope(|scope| {
+        let installing = scope.spawn(|| timed(|| parts.iter().map(|it| variables(*it)).collect()));
+        let built = parts.iter().any(|part| *part != Part::Docs).then(|| {
+            heading("build");
+            timed(|| programs::build(parts))
+        });
+        (installing.join(), built)
+    });
+    let (installed, took): (Vec<_>, _) = installed.unwrap_or_else(|panic| resume_unwind(panic));
+    report.add("install", took, Tally::default());
+    for (part, variables) in parts.iter().zip(installed) {
+        match variables {
+            Ok(named) => peers.extend(named),
+            Err(error) => report.broken(*part, error),
         }
-        self.report
-            .add("install", begin.elapsed(), Tally::default());
+    }
+    let mut programs = Vec::new();
+    if let Some((built, took)) = built {
+        // A failing compiler is not taken for a failing test.
+        programs = built?;
+        report.add("build", took, Tally::default());
+    }
+    Ok(Run {
+        filter,
+        peers,
+        programs,
+        report,
+    })
+}
+
+/// A result, and how long it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = Instant::now();
+    (work(), begin.elapsed())
+}
+
+/// One program of a part.
+#[derive(Clone, Copy)]
+enum Job<'r> {
+    Docs,
+    Program(&'r Program),
+    Documentation,
+    Crash,
+    Deploy,
+    PythonClient,
+    PythonPackage,
+}
+
+/// A program that has ended.
+struct Finished {
+    part: Part,
+    took: Duration,
+    outcome: Result<Output, String>,
+}
+
+impl Run<'_> {
+    /// Runs the programs of these parts, two at a time.
+    fn finished(&self, parts: &[Part]) -> Vec<Finished> {
+        let jobs = parts.iter().map(|part| (*part, self.jobs(*part)));
+        let jobs = jobs.flat_map(|(part, jobs)| jobs.into_iter().map(move |job| (part, job)));
+        let (jobs, finished) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+        let next = || locked(&jobs).next();
+        thread::scope(|scope| {
+            for _ in 0..PROGRAMS_AT_A_TIME {
+                scope.spawn(|| {
+                    while let Some((part, job)) = next() {
+                        let (outcome, took) = timed(|| self.outcome(job));
+                        locked(&finished).push(Finished {
+                            part,
+                            took,
+                            outcome,
+                        });
+                    }
+                });
+            }
+        });
+        finished
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn part(&mut self, part: Part) {
-        heading(part.title());
-        let begin = Instant::now();
-        let mut tally = Tally::default();
-        for outcome in self.outcomes(part) {
-            match outcome {
+    /// Adds what the programs of a part found.
+    fn add(&mut self, part: Part, finished: impl Iterator<Item = Finished>) {
+        let (mut tally, mut took) = (Tally::default(), Duration::ZERO);
+        for one in finished {
+            took += one.took;
+            match one.outcome {
                 Ok(output) => {
                     tally.add(output.tally);
                     self.report.failed(part, output.failed);
@@ -116,33 +187,36 @@ impl Run<'_> {
                 }
             }
         }
-        self.report.add(&part.name(), begin.elapsed(), tally);
+        self.report.add(&part.name(), took, tally);
     }
 
-    /// Runs the programs of a part.
-    fn outcomes(&self, part: Part) -> Vec<Result<Output, String>> {
+    /// The programs of a part.
+    fn jobs(&self, part: Part) -> Vec<Job<'_>> {
+        let programs = self.programs.iter();
+        let own = programs.filter(|it| Part::of_program(&it.package, &it.target) == part);
+        let own = own.map(Job::Program);
         match part {
-            Part::Docs => vec![single(docs::run(&docs::Options { check: true }))],
-            Part::Crash => vec![single(crash_campaign())],
-            Part::Rust => {
-                let mut outcomes = self.programs_of(part);
-                outcomes.push(programs::run_documentation(self.filter));
-                outcomes
-            }
-            Part::Restate | Part::Temporal | Part::StepFunctions | Part::Browser => {
-                self.programs_of(part)
-            }
-            Part::Deploy => vec![deploy::tests().and_then(|tests| self.pytest(tests))],
-            Part::PythonClient => vec![self.python_client()],
-            Part::PythonPackage => vec![self.python_package()],
+            Part::Docs => vec![Job::Docs],
+            Part::Crash => vec![Job::Crash],
+            Part::Rust => iter::once(Job::Documentation).chain(own).collect(),
+            Part::Restate | Part::Temporal | Part::StepFunctions | Part::Browser => own.collect(),
+            Part::Deploy => vec![Job::Deploy],
+            Part::PythonClient => vec![Job::PythonClient],
+            Part::PythonPackage => vec![Job::PythonPackage],
         }
     }
 
-    fn programs_of(&self, part: Part) -> Vec<Result<Output, String>> {
-        let programs = self.programs.iter();
-        let own = programs.filter(|it| Part::of_program(&it.package, &it.target) == part);
-        own.map(|program| programs::run(program, self.filter, &self.peers))
-            .collect()
+    /// Runs one program.
+    fn outcome(&self, job: Job<'_>) -> Result<Output, String> {
+        match job {
+            Job::Docs => single(docs::run(&docs::Options { check: true })),
+            Job::Program(program) => programs::run(program, self.filter, &self.peers),
+            Job::Documentation => programs::run_documentation(self.filter),
+            Job::Crash => single(crash_campaign()),
+            Job::Deploy => deploy::tests().and_then(|tests| self.pytest(tests, "deploy")),
+            Job::PythonClient => self.python_client(),
+            Job::PythonPackage => self.python_package(),
+        }
     }
 
     /// A gRPC client in another language, generated from the committed image of the API.
@@ -159,16 +233,20 @@ impl Run<'_> {
         let mut tests = Command::new(peers::python_sdk()?);
         tests.args(["-m", "pytest", "-v"]);
         tests.arg(root().join("sdk/python/tests"));
-        self.pytest(tests)
+        self.pytest(tests, "sdk/python")
     }
 
-    fn pytest(&self, mut tests: Command) -> Result<Output, String> {
+    fn pytest(&self, mut tests: Command, name: &str) -> Result<Output, String> {
         if let Some(filter) = self.filter {
             tests.args(["-k", filter]);
         }
         tests.env("PYTHONDONTWRITEBYTECODE", "1");
-        show(with_binary(&mut tests), "pytest")
+        show(with_binary(&mut tests), name)
     }
+}
+
+fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The gateway that the build has made.
@@ -265,8 +343,8 @@ mod tests {
     #[test]
     fn an_unknown_part_is_refused_with_the_list_of_parts() {
         let refused = parse(&["--only", "restat"]).expect_err("unknown");
-        let parts = "docs, rust, crash, restate, temporal, step-functions, browser, deploy, \
-                     python-client, python-package";
+        let parts = "docs, python-package, browser, temporal, restate, step-functions, deploy, \
+                     python-client, crash, rust";
         assert!(refused.contains(parts), "{refused}");
     }
 

@@ -2,29 +2,30 @@
 
 use clap::ValueEnum;
 
-/// A part of the tests, by the name that `--only` takes. They run in this order.
+/// A part of the tests, by the name that `--only` takes. They start in this order: long programs first, so that both
+/// cores have work until the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// Generated documentation and links
     Docs,
-    /// Rust tests that need nothing else
-    Rust,
-    /// Kills of the gateway under load
-    Crash,
-    /// The real Restate servers
-    Restate,
-    /// The real Temporal server
-    Temporal,
-    /// An emulator of Step Functions
-    StepFunctions,
+    /// The Python package
+    PythonPackage,
     /// The dashboard in a browser
     Browser,
+    /// The real Temporal server
+    Temporal,
+    /// The real Restate servers
+    Restate,
+    /// An emulator of Step Functions
+    StepFunctions,
     /// Image, unit, Helm chart and alerts
     Deploy,
     /// A generated client in Python
     PythonClient,
-    /// The Python package
-    PythonPackage,
+    /// Kills of the gateway under load
+    Crash,
+    /// Rust tests that need nothing else
+    Rust,
 }
 
 impl Part {
@@ -32,21 +33,6 @@ impl Part {
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Docs => "generated documentation is current",
-            Self::Rust => "Rust tests",
-            Self::Crash => "kills under load",
-            Self::Restate => "Restate",
-            Self::Temporal => "Temporal",
-            Self::StepFunctions => "Step Functions",
-            Self::Browser => "dashboard in a browser",
-            Self::Deploy => "deployment",
-            Self::PythonClient => "Python client",
-            Self::PythonPackage => "Python package",
-        }
     }
 
     /// The tests of this part and what they need besides Rust, if they need anything.
@@ -152,7 +138,7 @@ mod tests {
 
     #[test]
     fn hermetic_leaves_out_the_parts_that_need_more_than_rust() {
-        let parts = vec![Part::Docs, Part::Rust, Part::Crash];
+        let parts = vec![Part::Docs, Part::Crash, Part::Rust];
         assert_eq!(select(&[], true, None), Ok(parts));
     }
 

@@ -1,4 +1,4 @@
-//! The Rust programs of the tests: one build for all parts, and running them one after the other.
+//! The Rust programs of the tests: one build for all parts, and running them.
 //!
 //! Cargo's own runner is not used, because it does not report which test of which program failed. nextest is not
 //! used, because it runs each test in a process of its own: the tests of one program share a server or a store.
@@ -118,23 +118,23 @@ pub(super) fn run_documentation(filter: Option<&str>) -> Result<Output, String> 
     show(&mut command, "examples in documentation")
 }
 
-/// Runs a test program and shows what a person needs of its output.
+/// Runs a test program and shows what a person needs of its output, in one piece: other programs run meanwhile.
 ///
 /// # Errors
 /// The program does not start, or it ends without a result.
 pub(super) fn show(command: &mut Command, name: &str) -> Result<Output, String> {
     let mut output = Output::default();
-    let mut has_title = false;
+    let mut shown = String::new();
     let status = lines(command, |line| {
         let is_shown = output.read(line);
-        if is_shown && (has_title || !line.is_empty()) {
-            if !has_title {
-                println!("-- {name}");
-                has_title = true;
-            }
-            println!("{line}");
+        if is_shown && !(shown.is_empty() && line.is_empty()) {
+            shown.push_str(line);
+            shown.push('\n');
         }
     })?;
+    if !shown.is_empty() {
+        print!("-- {name}\n{shown}");
+    }
     let has_result = !output.failed.is_empty() || is_empty_selection(command, status);
     if status.success() || has_result {
         Ok(output)
