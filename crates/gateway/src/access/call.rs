@@ -148,20 +148,19 @@ impl Access {
         self.allows(permission, &Object::of_provider(provider.as_str()))
     }
 
+    /// Whether the caller has a permission for an execution.
+    pub(crate) fn has(&self, permission: Permission, execution: &Execution) -> bool {
+        self.allows(permission, &Object::execution(execution))
+    }
+
     /// Whether the caller may see an execution.
     pub(crate) fn reads(&self, execution: &Execution) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Ruled(_) => self.allows(Permission::Read, &Object::execution(execution)),
-        }
+        self.has(Permission::Read, execution)
     }
 
     /// Whether the caller may see the payloads of an execution.
     pub(crate) fn reads_payloads(&self, execution: &Execution) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Ruled(_) => self.allows(Permission::ReadPayloads, &Object::execution(execution)),
-        }
+        self.has(Permission::ReadPayloads, execution)
     }
 
     /// Removes the payloads from an answer, if the caller may not see them.

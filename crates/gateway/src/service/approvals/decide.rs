@@ -26,7 +26,8 @@ impl Approvals {
     ) -> Result<v1::Approval, Status> {
         let name = InboxName::parse(Kind::Approval, &request.name)?;
         let upstream = self.offering(&call, &name)?;
-        self.authorize_read(&call, upstream, &name).await?;
+        self.authorize(&call, upstream, &name, Permission::Read)
+            .await?;
         let found = self.approval(&call, upstream, &name).await?;
         if !call.access.approval(&upstream.id, &found).0 {
             call.access.note_hidden();
@@ -42,7 +43,8 @@ impl Approvals {
     ) -> Result<v1::Escalation, Status> {
         let name = InboxName::parse(Kind::Escalation, &request.name)?;
         let upstream = self.offering(&call, &name)?;
-        self.authorize_read(&call, upstream, &name).await?;
+        self.authorize(&call, upstream, &name, Permission::Read)
+            .await?;
         let found = self.escalation(&call, upstream, &name).await?;
         if !call.access.escalation(&upstream.id, &found) {
             call.access.note_hidden();
@@ -59,6 +61,8 @@ impl Approvals {
         let name = InboxName::parse(Kind::Approval, &request.name)?;
         let upstream = self.offering(&call, &name)?;
         if !call.has_all(Permission::Approve, &upstream.id) {
+            self.authorize(&call, upstream, &name, Permission::Approve)
+                .await?;
             let found = self.approval(&call, upstream, &name).await?;
             let reads = call.access.approval(&upstream.id, &found).0;
             let of = (&*found.definition, &found.labels);
@@ -89,6 +93,8 @@ impl Approvals {
         let name = InboxName::parse(Kind::Escalation, &request.name)?;
         let upstream = self.offering(&call, &name)?;
         if !call.has_all(Permission::Approve, &upstream.id) {
+            self.authorize(&call, upstream, &name, Permission::Approve)
+                .await?;
             let found = self.escalation(&call, upstream, &name).await?;
             let reads = call.access.escalation(&upstream.id, &found);
             let of = (&*found.definition, &found.labels);
@@ -118,13 +124,15 @@ impl Approvals {
         Ok(offering?)
     }
 
-    /// Refuses a caller that may not read the execution of a request. The same is read for an execution that does
-    /// not exist and for a hidden one, so that the time of the answer does not tell them apart.
-    async fn authorize_read(
+    /// Refuses a caller that may neither read the execution of a request nor has this permission for it. The same
+    /// is read for an execution that does not exist and for a hidden one, so that the time of the answer does not
+    /// tell them apart.
+    async fn authorize(
         &self,
         call: &ApiCall,
         upstream: &Upstream,
         name: &InboxName,
+        permission: Permission,
     ) -> Result<(), Status> {
         if call.access.reads_all(&name.provider) {
             return Ok(());
@@ -135,7 +143,8 @@ impl Approvals {
         });
         let observed = observed.await;
         let observed = observed.map_err(|failed| missing(call, name, failed))?;
-        if call.access.reads(&upstream.execution(*observed)) {
+        let execution = upstream.execution(*observed);
+        if call.access.reads(&execution) || call.access.has(permission, &execution) {
             return Ok(());
         }
         call.access.note_hidden();
