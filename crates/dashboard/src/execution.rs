@@ -29,6 +29,7 @@ use crate::Site;
 pub use action::execution_actions;
 pub(crate) use action::{Action, Answer, perform};
 pub(crate) use command::quoted;
+pub(crate) use overview::trouble;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {

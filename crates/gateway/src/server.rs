@@ -36,7 +36,7 @@ use crate::service::executions::Executions;
 use crate::service::providers::Providers;
 use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
-use crate::service::workers::Workers;
+use crate::service::workers::{Activities, Workers};
 use crate::service::{Shell, ShellLimits};
 use crate::settings::{Settings, TokenKey};
 use crate::streams::{StreamKind, StreamPool};
@@ -392,6 +392,7 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
             sealer: sealer.clone(),
+            activities: Activities::default(),
             stop: stop.clone(),
         };
         let admin = Admin {
