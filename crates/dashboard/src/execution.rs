@@ -3,12 +3,14 @@
 
 mod action;
 mod axis;
+mod branches;
 mod chosen;
 mod command;
 mod decisions;
 mod event;
 mod export;
 mod facts;
+mod family;
 mod gantt;
 mod history;
 mod live;

@@ -23,12 +23,12 @@ use crate::visitor::Visitor;
 /// How often something is sent when nothing changes, so that the connection is known to be alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Looking takes at most one part in so many of the time.
+/// Reads of a page take at most one tenth of the time.
 const SHARE: u32 = 10;
-/// However long looking takes, it is done this often.
-const SLOWEST: Duration = Duration::from_secs(15);
+/// The longest interval between two reads of a page, however long a read takes.
+pub(crate) const SLOWEST: Duration = Duration::from_secs(15);
 
-/// How long to wait after a look that took so long.
+/// The pause after a read of this duration.
 pub(crate) fn pause(took: Duration, fastest: Duration) -> Duration {
     took.saturating_mul(SHARE).clamp(fastest, SLOWEST)
 }
