@@ -25,12 +25,12 @@
 //! handler whose execution is cancelled is asked to stop ([`Task::cancelled`]), and its answer is
 //! sent. When the worker stops, it finishes the tasks that have begun and gives back the others.
 
-mod desk;
 mod failure;
 mod handler;
 mod outbox;
 mod session;
 mod task;
+mod task_records;
 
 use std::fmt;
 use std::future::Future;

@@ -79,13 +79,13 @@ pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
     Part::new("trouble", html)
 }
 
-/// A live page's place among those that there may be, held for as long as its stream is.
-pub(crate) struct Room(OwnedSemaphorePermit);
+/// The permit of one live page; its stream keeps the permit until it ends.
+struct StreamPermit(OwnedSemaphorePermit);
 
-/// Room for one more live page. Taken before anything is asked of the API for it.
-pub(crate) fn room(site: &Site) -> Result<Room, Problem> {
-    let room = site.streams.clone().try_acquire_owned();
-    room.map(Room).map_err(|_| {
+/// A permit for one more live page, taken before the page asks the API for anything.
+fn stream_permit(site: &Site) -> Result<StreamPermit, Problem> {
+    let permit = site.streams.clone().try_acquire_owned();
+    permit.map(StreamPermit).map_err(|_| {
         Problem::busy(
             "There are too many live pages already.",
             "This one does not update by itself; reload it to see what is new.",
@@ -101,8 +101,8 @@ pub(crate) fn share(
     key: String,
     read: impl FnOnce() -> BoxStream<'static, Vec<Part>>,
 ) -> Response {
-    let room = match room(site) {
-        Ok(room) => room,
+    let permit = match stream_permit(site) {
+        Ok(permit) => permit,
         Err(problem) => return problem.into_response(),
     };
     let parts = site.pages.follow(key, || whole(read()).boxed());
@@ -114,7 +114,7 @@ pub(crate) fn share(
     let events = parts
         .flat_map(move |parts| stream::iter(sent.changed(&parts)))
         .map(move |event| {
-            let Room(_held) = &room;
+            let StreamPermit(_held) = &permit;
             Ok::<_, Infallible>(event)
         })
         .take_until(async move { stop.cancelled().await });

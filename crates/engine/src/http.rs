@@ -105,7 +105,7 @@ impl HttpCaller {
         caller: Caller,
     ) -> Result<Self, HttpError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| HttpError::NoRuntime)?;
-        let desk = Desk {
+        let calls = OpenCalls {
             lines: engine.lines(),
             caller: Arc::new(caller),
             settings: settings.clone(),
@@ -113,7 +113,7 @@ impl HttpCaller {
             calls: JoinSet::new(),
         };
         Ok(Self {
-            task: runtime.spawn(desk.run()),
+            task: runtime.spawn(calls.run()),
         })
     }
 }
@@ -124,8 +124,8 @@ impl Drop for HttpCaller {
     }
 }
 
-/// What is under way, over any number of sessions.
-struct Desk {
+/// The calls under way, over any number of sessions.
+struct OpenCalls {
     lines: Lines,
     caller: Arc<Caller>,
     settings: HttpSettings,
@@ -140,7 +140,7 @@ enum Stage {
     Done(Outcome),
 }
 
-impl Desk {
+impl OpenCalls {
     async fn run(mut self) {
         loop {
             let offer = Offer {

@@ -5,9 +5,9 @@ use stateway_identity::PageObject;
 use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Escalation, StepAttempt};
 
-use super::desk::Stuck;
 use super::given;
 use super::may::{May, may, refusal};
+use super::reader::Stuck;
 use crate::fields::link;
 use crate::permission::provider_of;
 use crate::text::{branch_number, error_text, said, said_within};
