@@ -148,7 +148,7 @@ async fn gateway_of(puppets: &[(&str, &Puppet)]) -> Running {
     }
     let limits = &mut gateway.settings.default_upstream;
     limits.health_interval = Duration::from_secs(3600);
-    limits.patience = PATIENCE;
+    limits.multi_provider_timeout = PATIENCE;
     gateway.start().await
 }
 

@@ -18,7 +18,7 @@ async fn rig() -> (BuiltInRig, Arc<AtomicBool>) {
     let losing = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&losing);
     let rig = BuiltInRig::with(|config| {
-        config.verify_every = std::time::Duration::ZERO;
+        config.verify_interval = std::time::Duration::ZERO;
         config.faults = Faults::by(move |write| {
             let lost = write == Write::Status && told.load(Ordering::Relaxed);
             if lost { Fate::Lost } else { Fate::Done }

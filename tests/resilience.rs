@@ -130,7 +130,7 @@ async fn an_overdue_attempt_does_not_keep_polling_fast() {
     });
     puppet.show_observation(overdue);
     let mut gateway = TestGateway::new().with_puppet("p", &puppet);
-    gateway.settings.default_upstream.slowest_poll = Duration::from_secs(1);
+    gateway.settings.default_upstream.max_poll_interval = Duration::from_secs(1);
     let gateway = gateway.start().await;
     let mut watching = Watching::on(&gateway, "providers/p").await;
     watching.expect(Kind::Added).await;
@@ -280,7 +280,7 @@ async fn a_hanging_provider_costs_lists_their_patience_only_until_its_breaker_op
         .with_puppet("bad", &bad)
         .with_puppet("good", &good);
     let limits = &mut gateway.settings.default_upstream;
-    limits.patience = PATIENCE;
+    limits.multi_provider_timeout = PATIENCE;
     limits.timeout = PATIENCE * 3;
     limits.breaker_failures = 3;
     limits.breaker_cool_down = Duration::from_millis(200);

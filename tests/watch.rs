@@ -164,8 +164,8 @@ async fn a_watch_is_filtered_by_the_short_name_of_a_definition() {
 #[tokio::test]
 async fn many_readers_of_one_execution_share_one_poll() {
     let (puppet, mut gateway) = polled().await;
-    gateway.settings.default_upstream.slowest_poll = Duration::from_millis(200);
-    gateway.settings.default_upstream.fastest_poll = Duration::from_millis(200);
+    gateway.settings.default_upstream.max_poll_interval = Duration::from_millis(200);
+    gateway.settings.default_upstream.min_poll_interval = Duration::from_millis(200);
     let gateway = gateway.start().await;
     let mut readers = Vec::new();
     for _ in 0..50 {

@@ -633,7 +633,7 @@ async fn more_approvals_than_a_watch_follows_end_the_watch_and_say_so() {
     let puppet = Puppet::pushing_approvals();
     puppet.ask("x", "a", "ops");
     let mut gateway = TestGateway::new().with_puppet("b", &puppet);
-    gateway.settings.watch.max_followed = 1;
+    gateway.settings.watch.max_watched_executions = 1;
     let gateway = gateway.start().await;
     let mut watching = Watching::on(&gateway, "providers/b").await;
     watching.change().await;

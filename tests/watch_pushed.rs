@@ -149,7 +149,7 @@ async fn a_purge_of_many_reaches_every_watcher_and_leaves_no_ghosts() {
 #[tokio::test]
 async fn an_execution_that_makes_room_for_another_is_removed() {
     let clock = clock();
-    let gateway = memory(&clock, |_, config| config.most_executions = 2).await;
+    let gateway = memory(&clock, |_, config| config.max_executions = 2).await;
     start(&gateway, "hello", "old").await;
     start(&gateway, "long", "kept").await;
     clock.advance(Duration::from_secs(10));
@@ -243,7 +243,10 @@ async fn a_provider_that_lost_track_is_watched_again_and_what_went_meanwhile_is_
 #[tokio::test]
 async fn more_executions_than_a_watch_follows_end_the_watch_and_say_so() {
     let clock = clock();
-    let gateway = memory(&clock, |gateway, _| gateway.settings.watch.max_followed = 2).await;
+    let gateway = memory(&clock, |gateway, _| {
+        gateway.settings.watch.max_watched_executions = 2;
+    })
+    .await;
     start(&gateway, "hello", "a").await;
     start(&gateway, "long", "b").await;
     let mut watching = Watching::on(&gateway, "providers/m").await;
@@ -352,7 +355,10 @@ async fn after_a_restart_an_old_cursor_is_refused_and_the_present_set_has_no_gho
 #[tokio::test]
 async fn a_watched_collection_shrinks_in_memory_too() {
     let clock = clock();
-    let gateway = memory(&clock, |gateway, _| gateway.settings.watch.max_followed = 3).await;
+    let gateway = memory(&clock, |gateway, _| {
+        gateway.settings.watch.max_watched_executions = 3;
+    })
+    .await;
     let mut watching = Watching::on(&gateway, "providers/m").await;
     watching.expect(Kind::Bookmark).await;
     // Many more than are followed at a time, one after the other: each leaves before the next.

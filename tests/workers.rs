@@ -106,6 +106,63 @@ async fn progress_and_usage_reach_the_execution() {
 }
 
 #[tokio::test]
+async fn a_list_shows_the_versions_the_answers_and_the_last_failure_of_a_worker() {
+    let rig = rig().await;
+    let offer = v1::Offer {
+        version: "1.4".into(),
+        sdk: "acme-sdk/2".into(),
+        ..greeter("w", 1)
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    let listed = async || {
+        let request = v1::ListWorkersRequest {
+            parent: "providers/b".into(),
+            ..v1::ListWorkersRequest::default()
+        };
+        let answer = rig.workers().await.list_workers(request).await.unwrap();
+        answer.into_inner().workers.remove(0)
+    };
+    let fresh = listed().await;
+    assert_eq!((&*fresh.version, &*fresh.sdk), ("1.4", "acme-sdk/2"));
+    assert_eq!(fresh.last_failure, None);
+    rig.begin("one", "r1", "ada", json!({"name": "Eve"})).await;
+    let first = worker.task().await;
+    worker.say(Said::Failed(v1::TaskFailed {
+        task_token: first.task_token.clone(),
+        category: v1::ErrorCategory::Transient.into(),
+        message: "Traceback\n  at line 1\nthe printer is on fire".into(),
+        ..v1::TaskFailed::default()
+    }));
+    let second = worker.task().await;
+    worker.complete(&second, &json!({}));
+    rig.until("r1", done).await;
+    worker.complete(&first, &json!({}));
+    while !matches!(worker.next().await, Some(Told::Refused(_))) {}
+    // An offer without versions keeps them.
+    worker.say(Said::Offer(greeter("", 2)));
+    let seen = listed().await;
+    let recent = seen.recent_tasks.unwrap();
+    let counts = (
+        recent.completed_count,
+        recent.failed_count,
+        recent.refused_count,
+    );
+    assert_eq!(counts, (2, 1, 1));
+    assert!(recent.window.unwrap().seconds < 290);
+    assert_eq!(&*seen.version, "1.4");
+    let failure = seen.last_failure.unwrap();
+    assert_eq!(failure.message, "the printer is on fire");
+    assert_eq!(failure.category(), v1::ErrorCategory::Transient);
+    assert!(failure.occur_time.is_some());
+    // A worker that reconnects continues its counts.
+    drop(worker);
+    let mut again = rig.work(greeter("w", 1)).await.unwrap();
+    again.next().await;
+    let recent = listed().await.recent_tasks.unwrap();
+    assert_eq!((recent.completed_count, recent.failed_count), (2, 1));
+}
+
+#[tokio::test]
 async fn the_first_message_must_be_a_good_offer() {
     let rig = rig().await;
     let mut client = rig.workers().await;

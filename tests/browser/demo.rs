@@ -134,12 +134,16 @@ pub(crate) async fn screenshots(browser: &Browser) {
     );
     browser.click("dialog button.primary");
     browser.sees("Granted:");
-    let execution = an_execution(browser, &demo.url);
+    // Of all executions, one that backs off has most to see.
+    let execution = first_of(browser, &demo.url, "sub_state%20%3D%20%22backing-off%22");
+    let parent = first_of(browser, &demo.url, "definition%20%3D%20nightly");
     let pictures = [
         picture("executions", "/executions", "light"),
         picture("executions-dark", "/executions", "dark"),
         picture("execution", &execution, "light"),
+        picture("family", &parent, "light"),
         picture("inbox", "/inbox", "light"),
+        picture("workers", "/workers", "light"),
         picture("definition", "/definitions/order-saga", "light"),
     ];
     let size = json!({"width": 1200, "height": 800, "deviceScaleFactor": 1, "mobile": false});
@@ -163,11 +167,9 @@ fn picture(name: &'static str, path: &str, light: &'static str) -> Picture {
     }
 }
 
-/// The page of an execution that has most to see: one that backs off.
-fn an_execution(browser: &Browser, url: &str) -> String {
-    browser.go(&format!(
-        "{url}/executions?filter=sub_state%20%3D%20%22backing-off%22"
-    ));
+/// The page of the first execution that matches a filter.
+fn first_of(browser: &Browser, url: &str, filter: &str) -> String {
+    browser.go(&format!("{url}/executions?filter={filter}"));
     browser.until("an execution", || {
         let href = "return document.querySelector('tr.row a.go')?.getAttribute('href')";
         browser.script(href, &[]).as_str().map(str::to_owned)

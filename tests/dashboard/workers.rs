@@ -44,6 +44,8 @@ async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
         skills: vec!["polite".into()],
         capacity: 3,
         tenant: String::new(),
+        version: "<b>1.4".into(),
+        sdk: "acme-sdk/2".into(),
         ..v1::Offer::default()
     };
     let mut worker = rig.work(offer).await.unwrap();
@@ -58,6 +60,42 @@ async fn a_worker_shows_roles_room_lease_and_what_it_holds_live() {
         "its tasks go to other workers",
         "<bdi>greet</bdi> of <a href=\"/executions/b/w1\"><bdi>w1</bdi></a>, attempt 1",
         "No task waits for a worker.",
+        "<dt>Version</dt><dd><bdi>&lt;b&gt;1.4</bdi></dd>",
+        "<dt>Library</dt><dd><bdi>acme-sdk/2</bdi></dd>",
+        "0.0 completed and 0.0 failed per minute",
+    ]);
+}
+
+#[tokio::test]
+async fn the_page_of_a_worker_shows_its_rate_and_its_last_failure() {
+    let rig = BuiltInRig::start().await;
+    rig.apply(ONE).await;
+    rig.begin("one", "w1", "ada", json!({})).await;
+    let offer = v1::Offer {
+        worker_id: "busy".into(),
+        roles: vec!["greeter".into()],
+        skills: vec!["polite".into()],
+        capacity: 1,
+        ..v1::Offer::default()
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    let task = worker.task().await;
+    let mut visit = Visitor::new(&rig.gateway);
+    visit
+        .get("/workers/b/busy")
+        .await
+        .is(200)
+        .lacks(&["Last error"]);
+    worker.say(v1::stream_tasks_request::Message::Failed(v1::TaskFailed {
+        task_token: task.task_token,
+        message: "the <printer> is on fire".into(),
+        ..v1::TaskFailed::default()
+    }));
+    rig.until("w1", |view| view.end_time.is_some()).await;
+    visit.get("/workers/b/busy").await.is(200).has(&[
+        "0.0 completed and 1.0 failed per minute",
+        "Last error",
+        "the &lt;printer&gt; is on fire",
     ]);
 }
 

@@ -110,7 +110,7 @@ impl Process {
         let table = Arc::new(Table::parse(table).expect("a good table"));
         let id = "far".parse().expect("a provider id");
         let config = Config {
-            most_executions: 100_000,
+            max_executions: 100_000,
             ..Config::default()
         };
         MemoryProvider::on(Arc::clone(upstream), id, &config, table).expect("a configuration")

@@ -63,8 +63,8 @@ impl TestGateway {
             drain: Duration::from_secs(2),
             ..Settings::default()
         };
-        settings.default_upstream.fastest_poll = Duration::from_millis(10);
-        settings.default_upstream.slowest_poll = Duration::from_millis(40);
+        settings.default_upstream.min_poll_interval = Duration::from_millis(10);
+        settings.default_upstream.max_poll_interval = Duration::from_millis(40);
         settings.default_upstream.health_interval = Duration::from_millis(50);
         Self {
             registry: Registry::default(),

@@ -67,7 +67,7 @@ impl Required {
     }
 
     /// What two rules both require.
-    fn common(mut self, other: Self) -> Self {
+    fn common(mut self, other: &Self) -> Self {
         if self.definition != other.definition {
             self.definition = None;
         }
@@ -139,7 +139,7 @@ impl Grants {
         let grants = self.of(permission).iter();
         let able = grants.filter(|grant| grant.filter.may_hold(&|test| test.holds(&examined)));
         let each = able.map(|grant| Required::by(&grant.filter));
-        each.reduce(Required::common).unwrap_or_default()
+        each.reduce(|all, one| all.common(&one)).unwrap_or_default()
     }
 
     fn of(&self, permission: Permission) -> &[Grant] {

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use clap::Args;
 use futures::StreamExt;
 use futures::stream;
 use serde::Serialize;
@@ -21,8 +22,8 @@ use crate::failure::{Failure, Outcome};
 use crate::matching::{MOST_PREVIEWED, Matching};
 use crate::progress::Progress;
 use crate::screen::{Clock, Table, now, short_name};
-use crate::view;
 use crate::write::WriteOptions;
+use crate::{resource, view};
 
 /// Changes under way at a time.
 const CONCURRENCY: usize = 8;
@@ -42,6 +43,42 @@ pub struct Change {
     pub risk: &'static str,
     /// The executions that the change is possible for, as a part of a filter.
     pub condition: &'static str,
+}
+
+/// The target of a change: one execution by its name, or all that match a filter.
+#[derive(Debug, Args)]
+pub struct OneOrMany {
+    /// provider/id, or the full name
+    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
+    name: Option<String>,
+    #[command(flatten)]
+    write: WriteOptions,
+    #[command(flatten)]
+    matching: Matching,
+}
+
+impl OneOrMany {
+    /// Changes the target with `send`, and shows the execution or the report about all of them.
+    ///
+    /// # Errors
+    /// Those of [`run`], a wrong name, or a refused change.
+    pub async fn run<F>(
+        &self,
+        context: &Context,
+        change: Change,
+        send: impl Fn(String, WriteOptions) -> F,
+    ) -> Outcome
+    where
+        F: Future<Output = Result<v1::Execution, client::Error>>,
+    {
+        let Some(name) = &self.name else {
+            return run(context, &self.matching, change, send).await;
+        };
+        let name = resource::execution(name)?;
+        let answer = send(name, self.write.clone()).await?;
+        context.show_execution(&answer)?;
+        Ok(Exit::Ok)
+    }
 }
 
 /// What `-o json` prints.

@@ -26,7 +26,14 @@ pub fn execution(text: &str) -> Result<String, Failure> {
         .split_once('/')
         .filter(|(provider, _)| *provider != "providers");
     let Some((provider, id)) = named else {
-        return Err(wrong(&format!("`{text}` does not name an execution")));
+        let message = format!("`{text}` does not name an execution");
+        if text.is_empty() || text.contains('/') {
+            return Err(wrong(&message));
+        }
+        let hint = format!(
+            "Write the provider too, for example builtin/{text}. `stateway list` shows the names."
+        );
+        return Err(Failure::usage(message).hint(hint));
     };
     let provider: ProviderId = provider
         .parse()
@@ -218,6 +225,8 @@ mod tests {
             assert_eq!(failure.exit, crate::exit::Exit::Usage, "{text}");
             assert!(!failure.hint.is_empty());
         }
+        let hint = execution("order-17").unwrap_err().hint;
+        assert!(hint.contains("builtin/order-17"), "{hint}");
     }
 
     #[test]

@@ -25,12 +25,12 @@
 //! handler whose execution is cancelled is asked to stop ([`Task::cancelled`]), and its answer is
 //! sent. When the worker stops, it finishes the tasks that have begun and gives back the others.
 
-mod desk;
 mod failure;
 mod handler;
 mod outbox;
 mod session;
 mod task;
+mod task_records;
 
 use std::fmt;
 use std::future::Future;
@@ -53,6 +53,8 @@ use session::Driver;
 
 /// The default of [`Worker::drain`].
 const DRAIN: Duration = Duration::from_secs(30);
+/// This library, as operators see it.
+const SDK: &str = concat!("stateway-rust/", env!("CARGO_PKG_VERSION"));
 
 /// The settings of a worker. [`Worker::run`] or [`Worker::serve`] starts it.
 #[must_use]
@@ -102,6 +104,7 @@ impl Worker {
         let offer = v1::Offer {
             worker_id: uuid::Uuid::now_v7().to_string(),
             capacity: 1,
+            sdk: SDK.to_owned(),
             ..v1::Offer::default()
         };
         Self {
@@ -129,6 +132,12 @@ impl Worker {
     /// Connects with certificates or a token.
     pub fn security(mut self, security: &Security) -> Self {
         self.security = security.clone();
+        self
+    }
+
+    /// Sets the version of the program, which operators see (default: none).
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.offer.version = version.into();
         self
     }
 

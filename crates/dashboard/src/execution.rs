@@ -3,12 +3,14 @@
 
 mod action;
 mod axis;
+mod branches;
 mod chosen;
 mod command;
 mod decisions;
 mod event;
 mod export;
 mod facts;
+mod family;
 mod gantt;
 mod history;
 mod live;
@@ -29,6 +31,7 @@ use crate::Site;
 pub use action::execution_actions;
 pub(crate) use action::{Action, Answer, perform};
 pub(crate) use command::quoted;
+pub(crate) use overview::trouble;
 pub(crate) use steps::of_definition;
 
 pub(crate) fn routes() -> Router<Site> {

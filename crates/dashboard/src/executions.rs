@@ -18,7 +18,7 @@ use crate::Site;
 pub(crate) use list::unreachable;
 pub(crate) use live::ListLook;
 pub(crate) use name::{ExecutionPath, address, path_of, short_name, shown};
-pub(crate) use phrase::{attempt, waiting};
+pub(crate) use phrase::{attempt, happening, waiting};
 pub(crate) use row::{label, reason};
 pub(crate) use views::Views;
 

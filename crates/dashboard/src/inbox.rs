@@ -3,11 +3,11 @@
 
 mod approval;
 mod decide;
-mod desk;
 mod escalation;
 mod given;
 mod live;
 mod may;
+mod reader;
 mod resolve;
 mod show;
 

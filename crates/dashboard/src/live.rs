@@ -23,12 +23,12 @@ use crate::visitor::Visitor;
 /// How often something is sent when nothing changes, so that the connection is known to be alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Looking takes at most one part in so many of the time.
+/// Reads of a page take at most one tenth of the time.
 const SHARE: u32 = 10;
-/// However long looking takes, it is done this often.
-const SLOWEST: Duration = Duration::from_secs(15);
+/// The longest interval between two reads of a page, however long a read takes.
+pub(crate) const SLOWEST: Duration = Duration::from_secs(15);
 
-/// How long to wait after a look that took so long.
+/// The pause after a read of this duration.
 pub(crate) fn pause(took: Duration, fastest: Duration) -> Duration {
     took.saturating_mul(SHARE).clamp(fastest, SLOWEST)
 }
@@ -79,13 +79,13 @@ pub(crate) fn trouble(problem: Option<&Problem>) -> Part {
     Part::new("trouble", html)
 }
 
-/// A live page's place among those that there may be, held for as long as its stream is.
-pub(crate) struct Room(OwnedSemaphorePermit);
+/// The permit of one live page; its stream keeps the permit until it ends.
+struct StreamPermit(OwnedSemaphorePermit);
 
-/// Room for one more live page. Taken before anything is asked of the API for it.
-pub(crate) fn room(site: &Site) -> Result<Room, Problem> {
-    let room = site.streams.clone().try_acquire_owned();
-    room.map(Room).map_err(|_| {
+/// A permit for one more live page, taken before the page asks the API for anything.
+fn stream_permit(site: &Site) -> Result<StreamPermit, Problem> {
+    let permit = site.streams.clone().try_acquire_owned();
+    permit.map(StreamPermit).map_err(|_| {
         Problem::busy(
             "There are too many live pages already.",
             "This one does not update by itself; reload it to see what is new.",
@@ -101,8 +101,8 @@ pub(crate) fn share(
     key: String,
     read: impl FnOnce() -> BoxStream<'static, Vec<Part>>,
 ) -> Response {
-    let room = match room(site) {
-        Ok(room) => room,
+    let permit = match stream_permit(site) {
+        Ok(permit) => permit,
         Err(problem) => return problem.into_response(),
     };
     let parts = site.pages.follow(key, || whole(read()).boxed());
@@ -114,7 +114,7 @@ pub(crate) fn share(
     let events = parts
         .flat_map(move |parts| stream::iter(sent.changed(&parts)))
         .map(move |event| {
-            let Room(_held) = &room;
+            let StreamPermit(_held) = &permit;
             Ok::<_, Infallible>(event)
         })
         .take_until(async move { stop.cancelled().await });

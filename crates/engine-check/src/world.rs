@@ -178,7 +178,7 @@ impl World {
         config.max_tree = *chance.pick(&[10, 40]).unwrap_or(&10);
         config.max_active = 1 + chance.below(5);
         config.snapshot_events = u32::try_from(3 + chance.below(20)).unwrap_or(3);
-        config.request_memory = REQUEST_MEMORY;
+        config.request_id_retention = REQUEST_MEMORY;
         config.ids = Ids::after(0);
         config.bug = schedule.bug;
         if schedule.seed % 8 == 3 {
@@ -408,7 +408,10 @@ impl World {
                 let task = &given.task;
                 let key = (&given.execution, &task.step, task.attempt, task.undo);
                 if let Some(other) = holders.insert(key, &worker.id) {
-                    return Err(format!("{key:?} is with {other} and with {}", worker.id));
+                    return Err(format!(
+                        "two workers have {key:?}: {other} and {}",
+                        worker.id
+                    ));
                 }
             }
         }

@@ -38,7 +38,7 @@ pub struct AttemptRecord {
     pub outcome: AttemptOutcome,
     /// What went wrong.
     pub error: Option<ExecutionError>,
-    /// What it cost.
+    /// The usage of the attempt.
     pub usage: Usage,
     /// The id of the execution that does it, for a step that runs another definition.
     pub child: Option<Arc<str>>,
@@ -50,7 +50,7 @@ pub struct AttemptRecord {
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptOutcome {
-    /// It has not.
+    /// The attempt is still open.
     Open,
     /// It succeeded.
     Succeeded,

@@ -9,7 +9,7 @@ use crate::bug::Bug;
 use crate::policy::Policy;
 use crate::{Clock, Faults, Ids};
 
-/// What an engine is opened with.
+/// The settings of an engine.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The store's file.
@@ -22,7 +22,7 @@ pub struct Config {
     pub max_backlog: usize,
     /// How long a silent worker keeps its tasks.
     pub lease: Duration,
-    /// How long a worker whose connection broke keeps its tasks, so that it can come back.
+    /// How long a disconnected worker keeps its tasks, so that it can reconnect.
     pub reconnect: Duration,
     /// The longest input, output, signal or event, in bytes of JSON.
     pub max_payload_bytes: usize,
@@ -35,21 +35,20 @@ pub struct Config {
     /// gets a slot; it stays queued.
     pub max_memory_bytes: usize,
     /// How long the id of a request is remembered.
-    pub request_memory: Duration,
+    pub request_id_retention: Duration,
     /// How long finished executions are retained.
     pub retention: Retention,
     /// A snapshot is written after this many events, so that no replay is longer.
     pub snapshot_events: u32,
-    /// How long to rest between two looks over all executions for what contradicts their logs;
-    /// zero: no such looks.
-    pub verify_every: Duration,
+    /// The interval between two checks of all executions against their logs; zero: no checks.
+    pub verify_interval: Duration,
     /// The roles that may decide about escalations whose definition names none.
     pub escalation_roles: Vec<Arc<str>>,
     /// The rules that decide before a task is handed out; none: every task is.
     pub policy: Option<Arc<dyn Policy>>,
     /// Where new execution ids come from.
     pub ids: Ids,
-    /// What goes wrong, for tests.
+    /// Faults that tests inject.
     pub faults: Faults,
     /// A defect that is planted, for simulations.
     #[cfg(feature = "simulation")]
@@ -97,10 +96,10 @@ impl Config {
             max_message_bytes: 4 * 1024 * 1024,
             max_tree: 10_000,
             max_memory_bytes: 64 * 1024 * 1024,
-            request_memory: Duration::from_secs(24 * 60 * 60),
+            request_id_retention: Duration::from_secs(24 * 60 * 60),
             retention: Retention::default(),
             snapshot_events: 500,
-            verify_every: Duration::from_secs(60 * 60),
+            verify_interval: Duration::from_secs(60 * 60),
             escalation_roles: vec![OPERATOR_ROLE.into()],
             policy: None,
             ids: Ids::default(),

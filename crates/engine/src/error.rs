@@ -20,7 +20,7 @@ pub(crate) const TRY_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// What kind of failure.
+    /// The kind of the failure.
     pub kind: ErrorKind,
     /// A stable word for programs.
     pub reason: &'static str,

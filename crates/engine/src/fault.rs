@@ -18,7 +18,7 @@ pub enum Write {
     Branch,
     /// Events of one execution.
     Events,
-    /// What the row of an execution says.
+    /// The row of an execution.
     Status,
     /// A snapshot.
     Snapshot,
@@ -26,31 +26,31 @@ pub enum Write {
     Request,
     /// When a schedule last came round.
     Schedule,
-    /// How far a receiver of events has got.
+    /// The position of a receiver of events.
     Sink,
-    /// A task is put up for workers. Not on disk.
+    /// A task is queued for workers. Not on disk.
     TaskPlaced,
-    /// A task is taken back. Not on disk.
+    /// A task is withdrawn. Not on disk.
     TaskWithdrawn,
 }
 
-/// What becomes of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is done.
+    /// The write is made.
     Done,
-    /// It is lost without an error.
+    /// The write is lost without an error.
     Lost,
-    /// The process dies before it; what was written before in the same turn stays.
+    /// The process dies before the write; earlier writes of the same turn stay.
     Torn,
-    /// The process dies before it, and nothing of the turn stays.
+    /// The process dies before the write, and nothing of the turn stays.
     Crash,
 }
 
 type Panics = dyn Fn(&str) -> bool + Send + Sync;
 type Judge = Box<dyn FnMut(Write) -> Fate + Send>;
 
-/// What goes wrong. Clones share it.
+/// The faults that tests inject. Clones share them.
 #[derive(Clone, Default)]
 pub struct Faults {
     judge: Option<Arc<Mutex<Judge>>>,

@@ -59,7 +59,7 @@ struct Inner {
     clock: Clock,
     lease: Duration,
     max_payload_bytes: usize,
-    request_memory: SignedDuration,
+    request_id_retention: SignedDuration,
     scan: Option<Scan>,
     keeper: Option<JoinHandle<()>>,
 }
@@ -95,7 +95,7 @@ impl Inner {
             clock: config.clock.clone(),
             lease: config.lease,
             max_payload_bytes: config.max_payload_bytes,
-            request_memory: memory(config),
+            request_id_retention: memory(config),
             scan: None,
             keeper: None,
         }
@@ -159,10 +159,10 @@ impl Engine {
         self.ask(|answer| Ask::Start { start, answer }).await
     }
 
-    /// Steers an execution.
+    /// Cancels, pauses, resumes, signals or retries an execution.
     ///
     /// # Errors
-    /// An unknown execution, or one that cannot be steered like that where it is.
+    /// An unknown execution, or one whose state does not allow the request.
     pub async fn steer(
         &self,
         id: Arc<str>,
@@ -212,7 +212,7 @@ impl Engine {
     /// Decides about an approval.
     ///
     /// # Errors
-    /// A stale one, one that was decided otherwise, a person who may not.
+    /// The approval is stale or was decided otherwise, or the person may not decide.
     pub async fn decide(
         &self,
         id: Arc<str>,
@@ -281,7 +281,7 @@ impl Engine {
     /// Reads an execution.
     ///
     /// # Errors
-    /// There is none of this id.
+    /// No execution has this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
         match self.inner.in_memory.find(&id) {
             // An execution in memory need not be replayed from its log.
@@ -311,7 +311,7 @@ impl Engine {
     /// memory, because its end is reported then.
     ///
     /// # Errors
-    /// There is none of this id.
+    /// No execution has this id.
     pub async fn get_unless_in_memory(&self, id: Arc<str>) -> Result<Option<View>> {
         if let Place::Keeper = self.inner.in_memory.find(&id) {
             return Ok(None);
@@ -572,14 +572,14 @@ impl Engine {
         self.read(move |reader| reader.log(after, limit)).await
     }
 
-    /// Follows every execution. Look at what there is after this call, not before.
+    /// Follows every execution. Read the current executions after this call, not before.
     #[must_use]
     pub fn watch(&self) -> Changes {
         self.inner.board.watch_everything()
     }
 
     /// Follows the executions that wait for a person: each of their changes until nobody is waited for
-    /// any more. Other executions may be reported too. Read what there is after this call, not before.
+    /// any more. Other executions may be reported too. Read the current executions after this call, not before.
     #[must_use]
     pub fn watch_inbox(&self) -> Changes {
         self.inner.board.watch_inbox()
@@ -632,7 +632,9 @@ impl Engine {
             return Err(EngineError::new(
                 ErrorKind::InvalidArgument,
                 "RESERVED_WORKER_ID",
-                format_args!("worker ids with `{OWN_WORKERS}` are the engine's own"),
+                format_args!(
+                    "worker ids that begin with `{OWN_WORKERS}` are reserved for the engine"
+                ),
             )
             .hint("Give the worker another id."));
         }

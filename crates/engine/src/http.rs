@@ -8,8 +8,8 @@
 //! with the same idempotency key. An answer that arrives while the store cannot be written is
 //! kept and sent to the keeper later.
 //!
-//! `allow` says where calls may go, `resolver` and `address` keep names from leading inside a
-//! network, `call` makes one call, `answer` says what came of it.
+//! `allow` decides where calls may go, `resolver` and `address` keep names from leading inside a
+//! network, `call` makes one call, `answer` is its outcome.
 
 mod address;
 mod allow;
@@ -44,18 +44,18 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The pause before a new session after the engine closed the last one.
 const COME_BACK: Duration = Duration::from_millis(200);
 
-/// How HTTP steps are done.
+/// The settings of HTTP steps.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Where they may go; nowhere by default.
+    /// The addresses that steps may call; none by default.
     pub allow: AllowList,
     /// The most concurrent calls.
     pub capacity: u32,
     /// How long a call may take whose step has no `timeout`.
     pub timeout: Duration,
-    /// How long a connection may take to come about.
+    /// The timeout of a connection attempt.
     pub connect_timeout: Duration,
-    /// The longest answer that is taken.
+    /// The largest response that is accepted.
     pub max_response_bytes: usize,
 }
 
@@ -71,14 +71,14 @@ impl Default for HttpSettings {
     }
 }
 
-/// Why HTTP steps cannot be done.
+/// Why HTTP steps cannot run.
 #[derive(Debug, Error)]
 pub enum HttpError {
     /// No task can be spawned here.
     #[error("HTTP steps need a Tokio runtime")]
     NoRuntime,
-    /// There can be no client.
-    #[error("there can be no HTTP client: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("the HTTP client cannot be created: {0}")]
     Client(String),
 }
 
@@ -105,7 +105,7 @@ impl HttpCaller {
         caller: Caller,
     ) -> Result<Self, HttpError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| HttpError::NoRuntime)?;
-        let desk = Desk {
+        let calls = OpenCalls {
             lines: engine.lines(),
             caller: Arc::new(caller),
             settings: settings.clone(),
@@ -113,7 +113,7 @@ impl HttpCaller {
             calls: JoinSet::new(),
         };
         Ok(Self {
-            task: runtime.spawn(desk.run()),
+            task: runtime.spawn(calls.run()),
         })
     }
 }
@@ -124,8 +124,8 @@ impl Drop for HttpCaller {
     }
 }
 
-/// What is under way, over any number of sessions.
-struct Desk {
+/// The calls under way, over any number of sessions.
+struct OpenCalls {
     lines: Lines,
     caller: Arc<Caller>,
     settings: HttpSettings,
@@ -140,7 +140,7 @@ enum Stage {
     Done(Outcome),
 }
 
-impl Desk {
+impl OpenCalls {
     async fn run(mut self) {
         loop {
             let offer = Offer {
@@ -182,7 +182,7 @@ impl Desk {
     fn take(&mut self, message: WorkerMessage) -> bool {
         match message {
             WorkerMessage::Task(task) => self.begin(*task),
-            // A call that has left cannot be taken back; its answer says what became of it.
+            // A call that was sent cannot be taken back; its response shows the outcome.
             WorkerMessage::Cancel { .. } => {}
             WorkerMessage::Withdrawn { token, .. }
             | WorkerMessage::Accepted { token }

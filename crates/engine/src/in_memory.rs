@@ -25,11 +25,11 @@ pub(crate) struct InMemory(Mutex<Index>);
 /// Where to find an execution.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// The keeper has it, or had it a moment ago.
+    /// The keeper has the execution in memory, or had it a moment ago.
     Keeper,
     /// It has ended, and is on disk as it is here.
     Ended(Arc<Ended>),
-    /// On disk, if it exists.
+    /// The execution is only on disk, if it exists.
     Disk,
 }
 

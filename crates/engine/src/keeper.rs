@@ -4,10 +4,10 @@
 //! core decide about each message, writes all of that in one transaction, and returns the effects
 //! that may be seen now. It reads no clock and starts no task; `thread` is the thread around it.
 //! While a turn is being written, the keeper decides about the messages of the next one: that is the group
-//! commit. `commits` says what happens if a turn cannot be written.
+//! commit. `commits` handles a turn that cannot be written.
 //!
 //! Parts with state of their own: `executions` has the executions in memory, `dispatch` has tasks and
-//! workers, `slots` says which queued execution begins next, `trigger` says what starts executions,
+//! workers, `slots` decides which queued execution begins next, `trigger` decides what starts executions,
 //! `outbox` has what the turn leads to, `commits` has the turn that is being written, `pace` has how much the turn has done and what continues in the
 //! next one.
 //!
@@ -347,7 +347,7 @@ impl Keeper {
                 let _ = answer.send(self.remove(&id));
             }
             Message::Get { id, answer } => {
-                // Dropping the answer says: not in memory.
+                // A dropped answer means: not in memory.
                 if let Some(number) = self.executions.number_of(&id) {
                     self.outbox.reply(number, answer);
                 }
@@ -451,7 +451,7 @@ impl Keeper {
         }
     }
 
-    /// How long there is nothing to do unless a message arrives.
+    /// How long the keeper can sleep unless a message arrives.
     pub(crate) fn idle(&self, now: Moment) -> Duration {
         if let Some(broken) = &self.broken {
             return TRY_AGAIN.saturating_sub(now.steady.saturating_duration_since(broken.tried));

@@ -1,6 +1,6 @@
 //! The built-in durable engine: the shell around the pure core.
 //!
-//! The core (`stateway-machine`) says what a command leads to; this crate makes it last and makes
+//! The core (`stateway-machine`) decides what a command leads to; this crate makes it last and makes
 //! it happen. One thread, the *keeper*, owns every execution that has something under way. It
 //! works in turns: take what has come in, let the core decide, write everything the turn led to in
 //! one transaction, and only when that is on disk let anything of it be seen: answers, tasks for

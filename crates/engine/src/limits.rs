@@ -41,8 +41,8 @@ pub const fn task_bytes(max_message_bytes: usize) -> usize {
     max_message_bytes - envelope(max_message_bytes)
 }
 
-/// The highest `max_payload_bytes` with this `max_message_bytes`: an event holds one payload, and a message
-/// holds the input and the output of an execution.
+/// The highest `max_payload_bytes` with this `max_message_bytes`: an event has one payload, and a message
+/// has the input and the output of an execution.
 #[must_use]
 pub const fn most_payload_bytes(max_message_bytes: usize) -> usize {
     let half = task_bytes(max_message_bytes) / 2;

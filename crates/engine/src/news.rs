@@ -51,7 +51,7 @@ pub(crate) struct Board {
 #[derive(Debug)]
 struct Watched {
     tell: watch::Sender<News>,
-    /// Whether anyone wants to know of more than its end.
+    /// Whether a watcher wants more changes than the end.
     every_step: bool,
 }
 
@@ -93,7 +93,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Whether anyone wants to know of this change of an execution.
+    /// Whether a watcher wants this change of an execution.
     pub(crate) fn wants(&self, id: &str, turned: Turned) -> bool {
         if self.everywhere.load(Ordering::Acquire) > 0
             || turned.inbox && self.inboxes.load(Ordering::Acquire) > 0
@@ -185,7 +185,7 @@ impl Board {
         }
     }
 
-    /// Whether anyone follows many executions.
+    /// Whether a watcher follows many executions.
     fn is_followed(&self) -> bool {
         let followed = |scope| self.followers(scope).load(Ordering::Acquire) > 0;
         followed(Scope::Everything) || followed(Scope::Inbox)
@@ -211,11 +211,11 @@ impl Board {
     }
 }
 
-/// From this many watched executions on, those whose watchers left are looked for.
+/// From this many watched executions on, those without watchers are removed.
 const SWEEP_AT: usize = 64;
 
 impl Changes {
-    /// The next change; `Err` when so many were missed that everything has to be looked at again.
+    /// The next change; `Err` if the watcher missed so many that it has to read everything again.
     ///
     /// # Errors
     /// How many were missed.
@@ -223,7 +223,7 @@ impl Changes {
         match self.receiver.recv().await {
             Ok(change) => Ok(change),
             Err(broadcast::error::RecvError::Lagged(missed)) => Err(missed),
-            // The board outlives its watchers: each holds it.
+            // Each watcher owns a reference to the board, so the board outlives it.
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }

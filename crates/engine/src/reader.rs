@@ -119,7 +119,7 @@ impl Readers {
                 return Err(EngineError::stopped());
             }
             // The connection is dropped with the panic; the next read opens another one.
-            tracing::error!("a read of the store panicked");
+            tracing::error!("a read of the store ended in a panic");
             Err(EngineError::read_abandoned())
         })
     }
@@ -534,7 +534,7 @@ fn add_usage(store: &dyn Reading, number: i64, branches: &mut [BranchRecord]) ->
     Ok(())
 }
 
-/// A branch with what its first row says of it.
+/// A branch, with the data of its first row.
 fn opened(store: &dyn Reading, kept: &ExecutionRow, branch: Branch) -> Result<BranchRecord> {
     let mut first = Vec::new();
     store.chronicle(branch.number, (branch.branch, 0), &mut |row| {

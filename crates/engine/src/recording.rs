@@ -31,15 +31,15 @@ pub struct Recording {
     pub execution: Arc<str>,
     /// The name of its definition.
     pub definition: Arc<str>,
-    /// What the caller attached.
+    /// The labels of the execution.
     pub labels: BTreeMap<String, String>,
-    /// The branch that is current.
+    /// The current branch.
     pub branch: u32,
-    /// Whether what it was given and answered was taken out.
+    /// Whether the payloads were redacted.
     pub redacted: bool,
-    /// The definitions it was written by, as far as they are there.
+    /// The definitions that the log needs, as far as they are stored.
     pub definitions: Vec<Source>,
-    /// Where branches grew from others.
+    /// Where each branch was opened.
     pub branches: Vec<Grown>,
     pub(crate) rows: Vec<Row>,
 }
@@ -55,12 +55,12 @@ pub struct Source {
     pub source: String,
 }
 
-/// Where a branch grew from another.
+/// Where a branch was opened from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grown {
     /// The branch.
     pub branch: u32,
-    /// The one it grew from.
+    /// The parent branch.
     pub parent: u32,
     /// The last event they share.
     pub cutoff: u64,
@@ -124,7 +124,7 @@ impl Recording {
             hash = link(&hash, &row.lines);
             if hash != row.hash {
                 let what = format!(
-                    "the events from {} on of branch {} are not what was written: their hash is {}, \
+                    "the events from {} on of branch {} were changed after they were written: their hash is {}, \
                      the chain says {}",
                     row.first,
                     row.branch,
@@ -165,7 +165,7 @@ impl Recording {
             .map_or_else(String::new, |(row, _)| hex(&row.hash)))
     }
 
-    /// A hash of everything the log says: every row of every branch, and how they grew.
+    /// A hash of the whole log: every row of every branch, and where each branch was opened.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let mut digest = Sha256::new();
@@ -217,7 +217,7 @@ impl Recording {
         match self.rows.iter().find(known) {
             Some(row) => wrong(
                 row.line,
-                format!("nothing says where branch {} grew from", row.branch),
+                format!("the parent of branch {} is not recorded", row.branch),
             ),
             None => self.head().map(drop),
         }
@@ -242,7 +242,7 @@ impl Recording {
         let Some(found) = found else {
             return wrong(
                 0,
-                format!("the definition of revision {revision} is not there"),
+                format!("the definition of revision {revision} is missing"),
             );
         };
         let plan = plan_of(&found.source, &found.name)?;
@@ -276,13 +276,13 @@ impl Recording {
         Ok(state)
     }
 
-    /// What would have come of a branch under another plan.
+    /// The result of a branch under another definition.
     ///
     /// # Errors
     /// There is no such branch, the log is not what was written, or its payloads were taken out.
     pub fn rederive(&self, branch: Option<u32>, plan: &Arc<Plan>) -> Result<Shadow> {
         if self.redacted {
-            let what = "its payloads were taken out, so no condition and no input can be judged";
+            let what = "the payloads were redacted, so conditions and inputs cannot be evaluated";
             return wrong(0, what);
         }
         let events = self.log(branch)?;

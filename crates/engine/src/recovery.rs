@@ -23,51 +23,51 @@ use crate::{Faults, View};
 use inspect::{InspectionContext, verify_several};
 
 words! {
-    /// What is wrong. A1 to F1 are the names of the catalogue that this follows.
+    /// What is wrong. The codes appear in reports and never change; docs/recovery.md lists them.
     pub enum Code as "finding code" {
-        /// The row waits for someone, and the log does not.
+        /// The row waits for a person, the log does not.
         A1 = "A1",
-        /// The log waits for someone, and the row does not.
+        /// The log waits for a person, the row does not.
         A2 = "A2",
-        /// The log has come to its end, and the row has not.
+        /// The execution has ended in the log, not in the row.
         A3 = "A3",
-        /// Something failed by the log, and the row does not say so.
+        /// A step failed in the log, not in the row.
         A4 = "A4",
         /// The log went on as another branch, and the row or the table of branches did not.
         D2 = "D2",
-        /// A revision that is needed is not there.
+        /// A revision that the log needs is not stored.
         E2 = "E2",
         /// Memory and log disagree about which worker has a task.
         F1 = "F1",
-        /// Events are not what was written: the chain of hashes is broken.
+        /// Events were changed after they were written: the chain of hashes is broken.
         H1 = "H1",
         /// Events are missing or cannot be read.
         H2 = "H2",
-        /// The row has seen more than the log has: its last events are lost.
+        /// The row is ahead of the log: the last events are lost.
         L1 = "L1",
-        /// A parent waits for a child that is not there or is over.
+        /// A parent waits for a child that does not exist or has ended.
         P1 = "P1",
-        /// The record of the request that started it is not there.
+        /// The record of the request that started the execution is missing.
         R1 = "R1",
-        /// The row says otherwise than the log, in a way that no other code names.
+        /// The row differs from the log in a way that no other code covers.
         S1 = "S1",
-        /// The snapshot is not what the log leads to.
+        /// The snapshot differs from the state that the log leads to.
         S2 = "S2",
-        /// A timer would ring at another time than the log says.
+        /// A timer is set for another time than in the log.
         T1 = "T1",
     }
 }
 
-/// One place where what is kept contradicts the log, or the log is not whole.
+/// One difference between stored data and the log, or damage of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// The code of the finding.
     pub code: Code,
-    /// In words.
+    /// The finding in words.
     pub summary: String,
-    /// What was seen, a line each.
+    /// The evidence, one line each.
     pub evidence: Vec<String>,
-    /// Where in the store's log damaged events are.
+    /// The positions of damaged events in the log of the store.
     pub position: Option<i64>,
 }
 
@@ -87,7 +87,7 @@ impl Finding {
     }
 }
 
-/// What would be done about the findings.
+/// The repair of the findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Remedy {
     /// Nothing is wrong.
@@ -102,7 +102,7 @@ pub enum Remedy {
         /// The steps whose work is done again.
         again: Vec<Arc<str>>,
     },
-    /// It cannot be done.
+    /// No repair is possible.
     Refused {
         /// Why not.
         why: String,
@@ -126,22 +126,22 @@ pub struct Verdict {
     pub events: u64,
     /// The last link of the chain of hashes, in hexadecimal.
     pub head: String,
-    /// What is wrong; empty when all is well.
+    /// The findings; empty if nothing is wrong.
     pub findings: Vec<Finding>,
-    /// What would be done about it.
+    /// The repair.
     pub remedy: Remedy,
 }
 
-/// A page of executions that were looked at.
+/// A page of verified executions.
 #[derive(Debug, Clone, Default)]
 pub struct Inspected {
     /// How many executions.
     pub executions: u64,
     /// How many events they have.
     pub events: u64,
-    /// Those with findings.
+    /// The executions with findings.
     pub wrong: Vec<Verdict>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page begins; `None` at the end.
     pub next: Option<i64>,
 }
 
@@ -170,7 +170,7 @@ pub struct Recovered {
     pub from: u32,
     /// Whether the execution continues as a new branch.
     pub branched: bool,
-    /// The last event that counts of what was there before.
+    /// The last event of the earlier branch that still counts.
     pub cutoff: u64,
     /// The steps whose work is done again.
     pub again: Vec<Arc<str>>,
@@ -181,7 +181,7 @@ pub struct Recovered {
 pub struct Recover {
     /// The branch and last event the caller has seen; a recovery of anything else is refused.
     pub expected: Option<(u32, u64)>,
-    /// Only what can be done without doing work again.
+    /// Only repairs that run no step again.
     pub repair_only: bool,
 }
 
@@ -206,7 +206,7 @@ impl StoreFile {
         })
     }
 
-    /// How many executions there are.
+    /// The number of executions.
     ///
     /// # Errors
     /// It cannot be read, or is no store.

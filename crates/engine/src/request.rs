@@ -18,7 +18,7 @@ use stateway_model::{SubState, Usage};
 
 use crate::attempts::AttemptRecord;
 
-/// Who asks, as the gateway learned it.
+/// The caller, as the gateway authenticated it.
 pub type ActorName = Arc<str>;
 
 /// What makes a repeated request one request: the same id with the same body is answered again,
@@ -36,21 +36,21 @@ pub struct RequestKey {
 pub struct Start {
     /// The definition's name.
     pub definition: Arc<str>,
-    /// The id it is to have; the engine chooses when there is none.
+    /// The id of the new execution; none: the engine chooses one.
     pub id: Option<Arc<str>>,
-    /// What it is started with.
+    /// The input.
     pub input: Data,
-    /// What the caller attaches. `tenant` says whose it is.
+    /// The labels. The label `tenant` names the tenant.
     pub labels: BTreeMap<String, String>,
     /// Not before this time.
     pub not_before: Option<Timestamp>,
-    /// Who asks.
+    /// The caller.
     pub actor: ActorName,
-    /// What makes a repetition one request.
+    /// The idempotency key.
     pub request: RequestKey,
 }
 
-/// Steer an execution.
+/// A change of an execution: cancel, pause, resume, retry and others.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)] // The variants are the verbs of the API.
 pub enum Steer {
@@ -72,16 +72,16 @@ pub enum Steer {
     },
 }
 
-/// Do the work again from a step on, as a new branch.
+/// Run an execution again from a step, on a new branch.
 #[derive(Debug, Clone, Default)]
 pub struct RetryFrom {
-    /// From which step; from where it failed when empty.
+    /// The step to begin with; empty: the step that failed.
     pub step: Arc<str>,
-    /// Everything again, from the first step on; then no step is named.
+    /// Run every step again, from the first one; then no step is named.
     pub from_start: bool,
-    /// Other input for that step.
+    /// New input for the step.
     pub input: Option<Data>,
-    /// A message for the worker that runs that step; empty when there is none.
+    /// A message for the worker that runs the step; may be empty.
     pub feedback: Arc<str>,
     /// The roles the person has. They count where an escalation of the execution is not resolved.
     pub roles: Vec<Arc<str>>,
@@ -95,7 +95,7 @@ pub struct RetryFrom {
 pub struct Decide {
     /// The step that waits for it.
     pub step: Arc<str>,
-    /// Which request of that step.
+    /// The number of the request of the step.
     pub attempt: u32,
     /// The branch of the log it belongs to; none: the present one.
     pub branch: Option<u32>,
@@ -118,24 +118,24 @@ pub struct Resolve {
     pub branch: Option<u32>,
     /// The roles the person has.
     pub roles: Vec<Arc<str>>,
-    /// What is to be done.
+    /// The decision.
     pub resolution: Resolution,
     /// Why.
     pub comment: Arc<str>,
-    /// Whether a cancellation compensates; none: as the definition's failure policy says.
+    /// Whether a cancellation compensates; none: the failure policy of the definition decides.
     pub compensate: Option<bool>,
 }
 
-/// Something happened that may start executions.
+/// An event that may start executions.
 #[derive(Debug, Clone)]
 pub struct Publish {
     /// The event's name.
     pub name: String,
     /// Its payload, which becomes the input.
     pub payload: Data,
-    /// What makes a repeated event one event.
+    /// The idempotency key.
     pub id: Arc<str>,
-    /// What the executions are given.
+    /// The labels of the started executions.
     pub labels: BTreeMap<String, String>,
     /// Who publishes the event.
     pub actor: ActorName,
@@ -162,7 +162,7 @@ pub struct Scheduled {
     pub disabled: Option<DisabledTrigger>,
 }
 
-/// Make a definition known.
+/// Apply a definition.
 #[derive(Debug, Clone)]
 pub struct ApplyDefinition {
     /// YAML or JSON.
@@ -181,7 +181,7 @@ pub struct Applied {
     pub record: DefinitionRecord,
     /// Whether it is new or has changed.
     pub changed: bool,
-    /// What will hurt one day.
+    /// Warnings.
     pub warnings: Vec<stateway_definition::Diagnostic>,
 }
 
@@ -198,7 +198,7 @@ pub struct DefinitionRecord {
     pub created: Timestamp,
 }
 
-/// Which executions are wanted, newest first.
+/// The selection of a list, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListQuery {
     /// Only with one of these sub-states; all when empty.
@@ -213,16 +213,16 @@ pub struct ListQuery {
     pub inbox: bool,
     /// Only those older than this place.
     pub before: Option<i64>,
-    /// At most so many.
+    /// The maximum number of rows.
     pub limit: usize,
 }
 
 /// A page of something.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// What there is.
+    /// The rows of the page.
     pub items: Vec<T>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page begins; `None` at the end.
     pub next: Option<i64>,
 }
 
@@ -240,7 +240,7 @@ impl<T> Default for Page<T> {
 pub struct EventRecord {
     /// Where it is in the log of everything; events of one append share it.
     pub position: i64,
-    /// Whose it is.
+    /// The execution of the event.
     pub execution: Arc<str>,
     /// The branch it was written on.
     pub branch: u32,
@@ -289,7 +289,7 @@ pub struct StepRecord {
 pub struct Purged {
     /// How many executions.
     pub executions: u64,
-    /// Whether there are more that the policy covers.
+    /// Whether the policy covers more executions.
     pub more: bool,
     /// How many it covers that stay, because a webhook has not got all of their events yet; not
     /// counted beyond the limit of the request.
@@ -309,15 +309,15 @@ pub struct Survey {
     pub scheduled: Vec<Scheduled>,
     /// Executions that could not be taken up because what is stored of them cannot be read.
     pub damaged: Vec<Damaged>,
-    /// Executions that have work under way.
+    /// The number of active executions.
     pub active: usize,
-    /// The most that may have.
+    /// The maximum number of active executions.
     pub max_active: usize,
     /// About how many bytes the executions in memory have together.
     pub memory_bytes: usize,
     /// From how many bytes on no further execution gets a slot.
     pub max_memory_bytes: usize,
-    /// Whether queued executions wait because of it.
+    /// Whether executions are queued because of this limit.
     pub memory_full: bool,
 }
 
@@ -335,7 +335,7 @@ pub struct Damaged {
 /// A worker at one moment.
 #[derive(Debug, Clone)]
 pub struct WorkerStatus {
-    /// What it offers.
+    /// The offer of the worker.
     pub offer: crate::Offer,
     /// Whether the worker is connected; if not, it is expected to reconnect.
     pub connected: bool,
@@ -349,7 +349,7 @@ pub struct WorkerStatus {
     pub seen: Option<Timestamp>,
     /// The first of its tasks, by execution and step.
     pub tasks: Vec<HeldTask>,
-    /// Until when they stay with it if it says nothing.
+    /// Until when the tasks stay with the worker if it sends nothing.
     pub lease_until: Option<Timestamp>,
 }
 
@@ -358,7 +358,7 @@ pub struct WorkerStatus {
 pub struct HeldTask {
     /// The execution's id.
     pub execution: Arc<str>,
-    /// Step, attempt, and whether it is an undo.
+    /// Step, attempt, and whether it is a compensation.
     pub task: stateway_machine::Task,
 }
 
@@ -371,9 +371,9 @@ pub struct TaskLine {
     pub role: Arc<str>,
     /// The skill they need.
     pub skill: Arc<str>,
-    /// Whose they are.
+    /// The tenant.
     pub tenant: String,
-    /// How many.
+    /// The number.
     pub waiting: usize,
     /// Since when the first of them waits.
     pub oldest: Option<Timestamp>,
@@ -382,9 +382,9 @@ pub struct TaskLine {
 /// Executions of one tenant that wait for a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueLine {
-    /// Whose they are.
+    /// The tenant.
     pub tenant: String,
-    /// How many.
+    /// The number.
     pub waiting: usize,
     /// Since when the first of them waits.
     pub oldest: Option<Timestamp>,

@@ -40,7 +40,7 @@ const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// After how many appends that the webhook does not want its place is written down all the same.
 const UNWANTED: i64 = 10_000;
 
-/// How a webhook is doing.
+/// The state of a webhook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebhookStatus {
     /// Its name.
@@ -49,11 +49,11 @@ pub struct WebhookStatus {
     pub position: i64,
     /// How many appends to the log it is behind, at most.
     pub behind: u64,
-    /// When the oldest event happened that it has not got.
+    /// The time of the oldest event that was not delivered.
     pub oldest: Option<Timestamp>,
     /// Since when deliveries fail.
     pub failing_since: Option<Timestamp>,
-    /// Why the last one failed; empty when it did not.
+    /// Why the last delivery failed; empty if it succeeded.
     pub last_error: String,
     /// The receiver answered that it no longer exists; nothing is sent until the engine is restarted.
     pub stopped: bool,
@@ -126,7 +126,7 @@ impl Webhooks {
         })
     }
 
-    /// How each webhook is doing.
+    /// The state of each webhook.
     #[must_use]
     pub fn statuses(&self) -> Vec<WebhookStatus> {
         let last = *self.committed.borrow();

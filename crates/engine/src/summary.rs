@@ -153,7 +153,7 @@ struct Body {
     usage: Usage,
     #[serde(rename = "ua", default, skip_serializing_if = "is_default")]
     abandoned_usage: Usage,
-    /// Whether the payloads are here.
+    /// Whether the summary has the payloads.
     #[serde(rename = "k", default, skip_serializing_if = "is_default")]
     has_payloads: bool,
     #[serde(rename = "i", default, skip_serializing_if = "is_null")]

@@ -99,7 +99,7 @@ impl EngineView for View {
             not_retried: Vec::new(),
             children: Vec::new(),
             last_error: Some(ExecutionError::message(format!(
-                "what is stored of it cannot be read: {why}"
+                "the stored execution cannot be read: {why}"
             ))),
             times: Times {
                 ended: status.ended,

@@ -14,18 +14,18 @@ use tokio::sync::mpsc;
 use crate::keeper::{Inbox, Message, Unread};
 use crate::{EngineError, View};
 
-/// What a worker can take on.
+/// The tasks that a worker can take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Offer {
-    /// Who it is; the same id after a reconnect keeps its tasks.
+    /// The id of the worker; a worker that reconnects with the same id keeps its tasks.
     pub worker: Arc<str>,
-    /// The roles it has; tasks without a role go to anyone.
+    /// The roles of the worker; tasks without a role go to any worker.
     pub roles: Vec<Arc<str>>,
     /// The skills it has.
     pub skills: Vec<Arc<str>>,
     /// The maximum number of tasks that it has at one time, prefetched ones included.
     pub capacity: u32,
-    /// Whose tasks it does; everyone's when empty.
+    /// The tenant whose tasks the worker takes; empty: all tenants.
     pub tenant: Arc<str>,
     /// The person or service in whose name it is connected; empty if none is named. They may not
     /// decide about the worker's steps. An offer on an open connection does not change it.
@@ -35,10 +35,10 @@ pub struct Offer {
 /// A message of the engine to a worker.
 #[derive(Debug, Clone)]
 pub enum WorkerMessage {
-    /// Do this.
+    /// A task to run.
     Task(Box<WorkerTask>),
-    /// Stop working on this if possible, and answer all the same: the execution ends, and what was
-    /// completed is compensated.
+    /// Stop the task if possible, and answer it in any case: the execution ends, and completed steps
+    /// are compensated.
     Cancel {
         /// Which task.
         token: TaskToken,
@@ -50,7 +50,7 @@ pub enum WorkerMessage {
         /// Why, as a stable word: NOT_NEEDED, CANCELLED, TIMED_OUT or WORKER_LOST.
         reason: &'static str,
     },
-    /// An answer to it came too late or twice.
+    /// An answer came too late or twice.
     Refused {
         /// Which task.
         token: TaskToken,
@@ -59,12 +59,13 @@ pub enum WorkerMessage {
         /// For people.
         message: String,
     },
-    /// Its answer is on disk.
+    /// The answer is on disk.
     Accepted {
         /// Which task.
         token: TaskToken,
     },
-    /// Someone else came with the same id, or it was silent for too long: the session is over.
+    /// The session is over: another worker connected with the same id, or the worker was silent for too
+    /// long.
     Closed {
         /// Why, as a stable word.
         reason: &'static str,
@@ -74,15 +75,15 @@ pub enum WorkerMessage {
 /// One attempt of a step, for a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerTask {
-    /// What its answer has to carry.
+    /// The token that the answer must have.
     pub token: TaskToken,
     /// The execution's id.
     pub execution: Arc<str>,
-    /// Step, attempt, and whether it is an undo.
+    /// Step, attempt, and whether it is a compensation.
     pub task: Task,
-    /// What to do, in the worker's words.
+    /// The instruction, from the definition.
     pub action: Arc<str>,
-    /// What to do it with.
+    /// The input of the step.
     pub input: Data,
     /// The feedback of a validator on the previous attempt.
     pub feedback: Option<Arc<str>>,
@@ -94,13 +95,13 @@ pub struct WorkerTask {
     pub heartbeat_timeout: Option<Duration>,
     /// The policy by which the worker picks its model.
     pub model_policy: Arc<str>,
-    /// The role it was asked for.
+    /// The role that the step asks for.
     pub role: Arc<str>,
-    /// What to call, for the engine's own caller.
+    /// The HTTP call; only for the engine's own HTTP caller.
     pub(crate) http: Option<HttpRequest>,
 }
 
-/// Names one hand-out of one attempt; an answer carries it. Opaque to workers.
+/// Identifies one hand-out of one attempt; the answer must contain it. Opaque to workers.
 ///
 /// The number of the hand-out is the fencing token: it grows with every hand-out of the step, so the
 /// answer of a worker that had the attempt before is refused, whatever its id is.
@@ -184,15 +185,15 @@ fn parse_token(text: &str) -> Option<TaskToken> {
     })
 }
 
-/// How an attempt went.
+/// The outcome of an attempt.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Done.
+    /// The attempt succeeded.
     Completed {
-        /// What it gave.
+        /// The output.
         output: Data,
     },
-    /// Not done.
+    /// The attempt failed.
     Failed(Failure),
     /// Given back; another worker may take it.
     Released {
@@ -211,7 +212,7 @@ pub struct WorkerSession {
     answers: Answers,
 }
 
-/// The way back: answers and signs of life of one session.
+/// The answers and heartbeats of one session.
 #[derive(Debug, Clone)]
 pub struct Answers {
     session: u64,
@@ -220,7 +221,7 @@ pub struct Answers {
 }
 
 impl WorkerSession {
-    /// Connects a worker. It holds the way to the keeper and nothing else of the engine.
+    /// Connects a worker. The session has a channel to the keeper and nothing else of the engine.
     pub(crate) fn connect(inbox: &Inbox, offer: Offer, http: bool) -> Result<Self, EngineError> {
         let (tell, messages) = mpsc::unbounded_channel();
         let session = inbox.next_session();
@@ -243,7 +244,7 @@ impl WorkerSession {
         })
     }
 
-    /// The way back, for whoever reads the worker's side of the stream.
+    /// Sends the answers of the worker to the engine.
     #[must_use]
     pub fn answers(&self) -> Answers {
         self.answers.clone()
@@ -258,7 +259,7 @@ impl Answers {
         self.unread.poll_room(context)
     }
 
-    /// Changes what the worker can take on.
+    /// Changes the offer of the worker.
     pub fn offer(&self, offer: Offer) {
         let session = self.session;
         self.send(Message::Offer { session, offer });
@@ -268,7 +269,7 @@ impl Answers {
         self.inbox.send_from(&self.unread, message);
     }
 
-    /// Says how an attempt went. The engine answers with `Accepted` or `Refused`.
+    /// Reports the outcome of an attempt. The engine answers with `Accepted` or `Refused`.
     pub fn settle(&self, token: TaskToken, outcome: Outcome, usage: Option<Usage>) {
         let session = self.session;
         self.send(Message::Settle {
@@ -279,7 +280,7 @@ impl Answers {
         });
     }
 
-    /// Says that the worker is alive, and an attempt with it, and how far that is.
+    /// Reports that the worker and one of its attempts are alive, with the progress of the attempt.
     pub fn heartbeat(&self, token: Option<TaskToken>, progress: Option<Progress>) {
         let session = self.session;
         self.send(Message::Heartbeat {

@@ -77,7 +77,7 @@ pub(crate) enum CallKind {
 }
 
 impl CallKind {
-    /// The kind of a path.
+    /// The kind of a request, by its path.
     pub(crate) fn of(path: &str) -> Self {
         let method = path.rsplit('/').next().unwrap_or_default();
         let is_api = path.starts_with("/stateway.v1.");

@@ -36,7 +36,7 @@ use crate::service::executions::Executions;
 use crate::service::providers::Providers;
 use crate::service::recovery::Recovery;
 use crate::service::triggers::Triggers;
-use crate::service::workers::Workers;
+use crate::service::workers::{Activities, Workers};
 use crate::service::{Shell, ShellLimits};
 use crate::settings::{Settings, TokenKey};
 use crate::streams::{StreamKind, StreamPool};
@@ -278,9 +278,9 @@ impl Gateway {
             probes.spawn(prober.clone().run(upstream.clone()));
         }
         let cut = CancellationToken::new();
-        let max_unproven = authentication
+        let max_unauthenticated = authentication
             .is_some()
-            .then_some(self.settings.max_unproven_connections);
+            .then_some(self.settings.max_unauthenticated_connections);
         if let Some(authentication) = authentication {
             probes.spawn(authentication.keep_current(stop.clone()));
         }
@@ -307,8 +307,14 @@ impl Gateway {
                 Connections::new(front, limits, None, None, stop.clone(), cut.clone());
             probes.spawn(monitor_until(port.listener, connections, stop.clone()));
         }
-        let connections =
-            Connections::new(front, limits, tls, max_unproven, stop.clone(), cut.clone());
+        let connections = Connections::new(
+            front,
+            limits,
+            tls,
+            max_unauthenticated,
+            stop.clone(),
+            cut.clone(),
+        );
         let open = accept_until(self.port.listener, connections, shutdown).await;
         tracing::info!("shutting down: refusing new calls, ending streams");
         // The probers stop first: none may call a provider healthy after this.
@@ -345,7 +351,7 @@ impl Gateway {
         ConnectionLimits {
             handshake_timeout: self.settings.handshake_timeout,
             idle_timeout: self.settings.idle_timeout,
-            unproven_timeout: self.settings.unproven_timeout,
+            authentication_timeout: self.settings.authentication_timeout,
             // A client may have all of its watches and waits on one connection, and calls beside them.
             max_streams: streams.saturating_add(CALLS_PER_CONNECTION),
         }
@@ -361,7 +367,7 @@ impl Gateway {
         let most = self.settings.max_message_bytes;
         let limits = ShellLimits {
             default_deadline: self.settings.default_deadline,
-            longest_deadline: self.settings.longest_deadline,
+            max_deadline: self.settings.max_deadline,
             max_message_bytes: most,
         };
         let shell = Arc::new(Shell::new(limits, access.clone()));
@@ -386,6 +392,7 @@ impl Gateway {
             shell: shell.clone(),
             directory: directory.clone(),
             sealer: sealer.clone(),
+            activities: Activities::default(),
             stop: stop.clone(),
         };
         let admin = Admin {

@@ -47,7 +47,7 @@ pub struct Settings {
     /// The deadline of a call that has none.
     pub default_deadline: Duration,
     /// No call may ask for more. Bounds `WaitExecution`; streams have no deadline.
-    pub longest_deadline: Duration,
+    pub max_deadline: Duration,
     /// The largest message accepted or sent, gRPC's own default.
     pub max_message_bytes: usize,
     /// How long streams and calls may take to end at shutdown.
@@ -70,9 +70,9 @@ pub struct Settings {
     pub handshake_timeout: Duration,
     /// With authentication: connections whose client is not authenticated. Beyond it the oldest one
     /// is cut off.
-    pub max_unproven_connections: usize,
+    pub max_unauthenticated_connections: usize,
     /// With authentication: time in which the client of a connection must prove who it is.
-    pub unproven_timeout: Duration,
+    pub authentication_timeout: Duration,
     /// Limits of callers.
     pub quotas: QuotaSettings,
     /// Time after which a connection without open calls is closed.
@@ -98,7 +98,7 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)),
             monitoring_listen: None,
             default_deadline: Duration::from_secs(30),
-            longest_deadline: Duration::from_secs(3600),
+            max_deadline: Duration::from_secs(3600),
             max_message_bytes: 4 * 1024 * 1024,
             drain: Duration::from_secs(10),
             token_key: None,
@@ -108,8 +108,8 @@ impl Default for Settings {
             access: AccessSettings::default(),
             audit: None,
             handshake_timeout: Duration::from_secs(10),
-            max_unproven_connections: 1024,
-            unproven_timeout: Duration::from_secs(30),
+            max_unauthenticated_connections: 1024,
+            authentication_timeout: Duration::from_secs(30),
             quotas: QuotaSettings::default(),
             idle_timeout: Duration::from_secs(5 * 60),
             allowed_origins: Vec::new(),
@@ -176,7 +176,7 @@ pub struct WatchSettings {
     /// The maximum number of topics: different executions and collections that are watched.
     pub max_topics: usize,
     /// The most executions of one provider that a watch on a collection follows.
-    pub max_followed: usize,
+    pub max_watched_executions: usize,
     /// How long a topic stays warm after its last reader has left, so that a reader who reconnects
     /// can resume.
     pub linger: Duration,
@@ -190,7 +190,7 @@ impl Default for WatchSettings {
             max_streams: 20_000,
             max_waits: 20_000,
             max_topics: 50_000,
-            max_followed: 100_000,
+            max_watched_executions: 100_000,
             linger: Duration::from_secs(30),
         }
     }
@@ -204,16 +204,16 @@ pub struct UpstreamSettings {
     /// No single upstream call may take longer.
     pub timeout: Duration,
     /// A list, a count or a watch over several providers waits this long for each of them.
-    pub patience: Duration,
+    pub multi_provider_timeout: Duration,
     /// This many failures in a row open the breaker.
     pub breaker_failures: u32,
     /// An open breaker admits a probe after this long; the pause doubles with each probe that fails, up
     /// to eight times.
     pub breaker_cool_down: Duration,
     /// Polling while things change.
-    pub fastest_poll: Duration,
+    pub min_poll_interval: Duration,
     /// Polling when nothing has changed for a while.
-    pub slowest_poll: Duration,
+    pub max_poll_interval: Duration,
     /// How often health is asked for.
     pub health_interval: Duration,
 }
@@ -223,11 +223,11 @@ impl Default for UpstreamSettings {
         Self {
             max_concurrent: 64,
             timeout: Duration::from_secs(10),
-            patience: Duration::from_secs(3),
+            multi_provider_timeout: Duration::from_secs(3),
             breaker_failures: 5,
             breaker_cool_down: Duration::from_secs(5),
-            fastest_poll: Duration::from_millis(250),
-            slowest_poll: Duration::from_secs(5),
+            min_poll_interval: Duration::from_millis(250),
+            max_poll_interval: Duration::from_secs(5),
             health_interval: Duration::from_secs(5),
         }
     }

@@ -11,7 +11,7 @@ use crate::access::ApiCall;
 use crate::status::Refusal;
 use crate::upstream::Upstream;
 
-/// The reason of every such refusal.
+/// The reason of an error about a definition that does not exist.
 pub(crate) const DEFINITION_NOT_FOUND: &str = "DEFINITION_NOT_FOUND";
 /// The most names that are compared.
 const MOST_COMPARED: u32 = 500;

@@ -170,7 +170,7 @@ impl Upstream {
     /// The shortest time that gives the provider a fair chance to answer. A call that was given less
     /// shows nothing about the provider when its time is over.
     fn fair_chance(&self) -> Duration {
-        (self.settings.timeout / 2).min(self.settings.patience)
+        (self.settings.timeout / 2).min(self.settings.multi_provider_timeout)
     }
 
     /// Waits until the provider notices by itself that it can be reached again. Then it is called again

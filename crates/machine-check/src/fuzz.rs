@@ -268,7 +268,7 @@ pub fn commands(seed: u64, count: u64, time: Duration) -> Tally {
     })
 }
 
-/// Throws mutated snapshots at the reader, and what it takes at the machine.
+/// Reads mutated snapshots, and runs the machine on those that the reader accepts.
 #[must_use]
 pub fn snapshots(seed: u64, count: u64, time: Duration) -> Tally {
     let mut chance = Chance::new(seed);

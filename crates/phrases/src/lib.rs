@@ -15,7 +15,7 @@ mod wait;
 pub use stateway_model::hint;
 
 pub use attempt::{Retry, attempt, backing_off};
-pub use number::{grouped, usage};
+pub use number::{grouped, per_minute, usage};
 pub use piece::{Piece, plain};
 pub use state::{Color, STATES, State};
 pub use step::{at, steps};

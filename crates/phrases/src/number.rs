@@ -1,6 +1,6 @@
 //! Numbers.
 
-use stateway_proto::v1::Usage;
+use stateway_proto::v1::{RecentTasks, Usage};
 
 /// `1,234,567`.
 #[must_use]
@@ -29,6 +29,18 @@ pub fn usage(usage: &Usage) -> String {
     text
 }
 
+/// How many tasks a minute a worker completed, and how many failed: `12.5` and `0.2`. Less than a minute counts as
+/// one, because a few seconds do not make a rate.
+#[must_use]
+pub fn per_minute(recent: &RecentTasks) -> (String, String) {
+    let seconds = recent.window.as_ref().map_or(0, |window| window.seconds);
+    let rate = |count: i32| {
+        let tenths = i64::from(count).max(0) * 600 / seconds.max(60);
+        format!("{}.{}", grouped(tenths / 10), tenths % 10)
+    };
+    (rate(recent.completed_count), rate(recent.failed_count))
+}
+
 /// At least two digits after the point, and no zeros at the end beyond them.
 fn cost(micros: i64) -> String {
     let (whole, mut part) = (micros / 1_000_000, micros % 1_000_000);
@@ -49,6 +61,26 @@ mod tests {
         assert_eq!(
             shown,
             ["0", "999", "1,000", "100,000", "1,234,567", "-1,000"]
+        );
+    }
+
+    #[test]
+    fn a_rate_is_per_minute_and_a_few_seconds_count_as_a_minute() {
+        let of = |seconds, completed_count, failed_count| {
+            let recent = RecentTasks {
+                window: Some(prost_types::Duration { seconds, nanos: 0 }),
+                completed_count,
+                failed_count,
+                refused_count: 0,
+            };
+            per_minute(&recent)
+        };
+        assert_eq!(of(290, 60, 1), ("12.4".into(), "0.2".into()));
+        assert_eq!(of(5, 3, 0), ("3.0".into(), "0.0".into()));
+        assert_eq!(of(120, 4_000, 0), ("2,000.0".into(), "0.0".into()));
+        assert_eq!(
+            per_minute(&RecentTasks::default()),
+            ("0.0".into(), "0.0".into())
         );
     }
 

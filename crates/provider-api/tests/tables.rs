@@ -127,7 +127,7 @@ fn every_row_classifies_to_itself() {
 }
 
 /// The states that must be in a table, written down from what the engines were seen to answer,
-/// from their API references and from seed 001. Not taken from the tables.
+/// from their API references. Not taken from the tables.
 const KNOWN_STATES: &[(&str, Scope, &str)] = &[
     (
         "restate",

@@ -45,14 +45,14 @@ pub struct Config {
     pub reconnect: Duration,
     /// How long the id of a request is remembered.
     #[serde(deserialize_with = "duration")]
-    pub request_memory: Duration,
+    pub request_id_retention: Duration,
     /// How long finished executions are retained: `"30d"`, or `{ succeeded = "7d", failed = "90d" }`.
     /// Without it they are retained until someone purges them.
     pub retain: Retain,
     /// How long to rest between two looks over all executions for what contradicts their logs;
     /// `0s`: no such looks.
     #[serde(deserialize_with = "duration")]
-    pub verify_every: Duration,
+    pub verify_interval: Duration,
     /// The roles that may decide about escalations whose definition names none; without any, the role
     /// `operator`.
     pub escalation_roles: Vec<String>,
@@ -79,9 +79,9 @@ impl Default for Config {
             max_memory_bytes: engine.max_memory_bytes,
             lease: engine.lease,
             reconnect: engine.reconnect,
-            request_memory: engine.request_memory,
+            request_id_retention: engine.request_id_retention,
             retain: Retain::default(),
-            verify_every: engine.verify_every,
+            verify_interval: engine.verify_interval,
             escalation_roles: vec![OPERATOR_ROLE.to_owned()],
             backups: None,
             http: Http::default(),
@@ -141,7 +141,7 @@ impl Config {
             ("max_tree", self.max_tree == 0),
             ("max_memory_bytes", self.max_memory_bytes == 0),
             ("lease", self.lease.is_zero()),
-            ("request_memory", self.request_memory.is_zero()),
+            ("request_id_retention", self.request_id_retention.is_zero()),
             ("retain", self.retain.has_zero()),
             ("http.capacity", self.http.capacity == 0),
             ("http.timeout", self.http.timeout.is_zero()),
@@ -160,9 +160,9 @@ impl Config {
         config.max_memory_bytes = self.max_memory_bytes;
         config.lease = self.lease;
         config.reconnect = self.reconnect;
-        config.request_memory = self.request_memory;
+        config.request_id_retention = self.request_id_retention;
         config.retention = self.retain.retention();
-        config.verify_every = self.verify_every;
+        config.verify_interval = self.verify_interval;
         config.escalation_roles = self.escalation_roles()?;
         if !self.policy.is_empty() {
             config.policy = Some(Arc::new(self.policy.clone()));
@@ -253,13 +253,16 @@ mod tests {
     fn everything_has_a_default_and_durations_are_words() {
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
         let config: Config = toml::from_str(
-            "path = \"a.db\"\nlease = \"1m30s\"\nrequest_memory = \"2d\"\nverify_every = \"0s\"",
+            "path = \"a.db\"\nlease = \"1m30s\"\nrequest_id_retention = \"2d\"\nverify_interval = \"0s\"",
         )
         .unwrap();
         assert_eq!(config.path, PathBuf::from("a.db"));
         assert_eq!(config.lease, Duration::from_secs(90));
-        assert_eq!(config.request_memory, Duration::from_secs(2 * 24 * 3_600));
-        assert!(config.engine().unwrap().verify_every.is_zero());
+        assert_eq!(
+            config.request_id_retention,
+            Duration::from_secs(2 * 24 * 3_600)
+        );
+        assert!(config.engine().unwrap().verify_interval.is_zero());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::script::{Script, ScriptError};
 pub struct Config {
     /// The most executions kept. The oldest finished one makes room; when none is finished, a
     /// start is refused.
-    pub most_executions: usize,
+    pub max_executions: usize,
     /// Scripts beside those that come with the provider, by the name they are started with.
     pub scripts: BTreeMap<String, Script>,
     /// The maximum number of executions that one page of a list reads.
@@ -23,7 +23,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            most_executions: 10_000,
+            max_executions: 10_000,
             scripts: BTreeMap::new(),
             list_scan: 1_000,
         }

@@ -45,7 +45,7 @@ pub(crate) fn full(most: usize) -> Error {
         Verb::Start,
         format!("the limit of {most} executions is reached, and none of them has finished"),
     )
-    .with_hint("Cancel executions, or raise `most_executions`.")
+    .with_hint("Cancel executions, or raise `max_executions`.")
 }
 
 /// A step does what its script says; there is nothing that an input could change.

@@ -27,7 +27,7 @@ pub struct MemoryProvider {
     description: Arc<Description>,
     scripts: Scripts,
     upstream: Arc<Upstream>,
-    most_executions: usize,
+    max_executions: usize,
     list_scan: usize,
 }
 
@@ -55,7 +55,7 @@ impl MemoryProvider {
         table: Arc<Table>,
     ) -> std::result::Result<Self, ConfigError> {
         for (name, limit) in [
-            ("most_executions", config.most_executions),
+            ("max_executions", config.max_executions),
             ("list_scan", config.list_scan),
         ] {
             if limit == 0 {
@@ -75,7 +75,7 @@ impl MemoryProvider {
             description: Description::fixed(CAPABILITIES, table),
             scripts,
             upstream,
-            most_executions: config.most_executions,
+            max_executions: config.max_executions,
             list_scan: config.list_scan,
         })
     }
@@ -125,7 +125,7 @@ impl Provider for MemoryProvider {
         self.reach(call, Verb::Start).await?;
         let start = Start { script, request };
         let (seen, changed) = self.upstream.with(|store, now| {
-            let (record, changed) = store.start(start, self.most_executions, now)?;
+            let (record, changed) = store.start(start, self.max_executions, now)?;
             Ok((observation(record, View::Basic), changed))
         })?;
         changed.iter().for_each(|id| self.upstream.tell(id));

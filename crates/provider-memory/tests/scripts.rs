@@ -373,7 +373,7 @@ fn a_script_of_ones_own_is_the_input_and_a_wrong_one_is_refused_with_the_rule() 
 #[test]
 fn the_oldest_finished_execution_makes_room_and_without_one_a_start_is_refused() {
     let stage = Stage::new(&Config {
-        most_executions: 2,
+        max_executions: 2,
         ..Config::default()
     });
     let (quick, slow) = (stage.start("hello"), stage.start("long"));
@@ -439,7 +439,7 @@ fn configuration_is_strict() {
         compiled_in("memory").unwrap(),
     );
     assert!(made.is_ok());
-    for wrong in ["most_executions = 0", "[scripts.none]"] {
+    for wrong in ["max_executions = 0", "[scripts.none]"] {
         let config: Config = toml::from_str(wrong).unwrap();
         assert!(
             MemoryProvider::new(

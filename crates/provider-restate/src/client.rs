@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// What goes with a start or a signal.
+/// The headers and the body of a start or a signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Send<'a> {
     pub(crate) payload: Option<&'a Payload>,

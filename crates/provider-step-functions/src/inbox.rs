@@ -6,7 +6,7 @@
 //! operator says that it is answered here, when someone waits for a task that is not here yet, and
 //! no longer than that.
 
-mod desk;
+mod activity_tasks;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,9 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::Clock;
 use crate::client::{Ask, Client};
-use desk::{Desk, Held, MOST_HELD};
+use activity_tasks::{ActivityTasks, Held, MOST_HELD};
 
-pub(crate) use desk::Address;
+pub(crate) use activity_tasks::Address;
 
 /// The service holds a poll for a minute. Who hangs up before that may lose a task.
 const LONGEST_POLL: Duration = Duration::from_secs(75);
@@ -46,7 +46,7 @@ struct Shared {
     client: Arc<Client>,
     clock: Clock,
     beat: Duration,
-    desks: Mutex<BTreeMap<String, Desk>>,
+    activities: Mutex<BTreeMap<String, ActivityTasks>>,
     /// Why polling an activity ended, for those who wait.
     broken: Mutex<BTreeMap<String, Error>>,
     beats: Mutex<bool>,
@@ -63,7 +63,7 @@ struct Waiter<'i> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let (ticket, activity) = (self.ticket, self.activity);
-        self.shared.with(activity, |desk| desk.give_up(ticket));
+        self.shared.with(activity, |tasks| tasks.give_up(ticket));
     }
 }
 
@@ -80,7 +80,7 @@ impl Inbox {
                 client,
                 clock,
                 beat,
-                desks: Mutex::default(),
+                activities: Mutex::default(),
                 broken: Mutex::default(),
                 beats: Mutex::default(),
                 news: Notify::new(),
@@ -91,12 +91,12 @@ impl Inbox {
 
     /// The token of a task that is here.
     pub(crate) fn held(&self, activity: &str, wanted: &Address) -> Option<String> {
-        self.shared.with(activity, |desk| desk.find(wanted))
+        self.shared.with(activity, |tasks| tasks.find(wanted))
     }
 
     /// A task was answered or is over.
     pub(crate) fn forget(&self, activity: &str, token: &str) {
-        self.shared.with(activity, |desk| desk.drop_token(token));
+        self.shared.with(activity, |tasks| tasks.drop_token(token));
     }
 
     /// Takes tasks until the one that is wanted is here; its token.
@@ -108,7 +108,9 @@ impl Inbox {
     ) -> Result<String> {
         // What went wrong for those who waited before is no news.
         lock(&self.shared.broken).remove(activity);
-        let ticket = self.shared.with(activity, |desk| desk.want(wanted.clone()));
+        let ticket = self
+            .shared
+            .with(activity, |tasks| tasks.want(wanted.clone()));
         let shared = &*self.shared;
         let _waiter = Waiter {
             shared,
@@ -136,8 +138,8 @@ impl Inbox {
 
     /// Makes sure that the activity is polled, and that heartbeats are sent for the tasks that were taken.
     fn see_to_it(&self, activity: &str) {
-        let polled = self.shared.with(activity, |desk| {
-            std::mem::replace(&mut desk.is_polled, true)
+        let polled = self.shared.with(activity, |tasks| {
+            std::mem::replace(&mut tasks.is_polled, true)
         });
         if !polled {
             let (shared, activity) = (self.shared.clone(), activity.to_owned());
@@ -157,28 +159,28 @@ impl Inbox {
 }
 
 impl Shared {
-    fn with<T>(&self, activity: &str, look: impl FnOnce(&mut Desk) -> T) -> T {
-        let mut desks = lock(&self.desks);
-        if !desks.contains_key(activity) {
-            desks.insert(activity.to_owned(), Desk::default());
+    fn with<T>(&self, activity: &str, look: impl FnOnce(&mut ActivityTasks) -> T) -> T {
+        let mut activities = lock(&self.activities);
+        if !activities.contains_key(activity) {
+            activities.insert(activity.to_owned(), ActivityTasks::default());
         }
-        let desk = desks.get_mut(activity).expect("it was just put there");
-        look(desk)
+        let tasks = activities.get_mut(activity).expect("it was just put there");
+        look(tasks)
     }
 
     /// Takes one task after the other, for as long as someone waits for one that has not come.
     async fn poll(&self, activity: &str) {
         loop {
-            let goes_on = self.with(activity, |desk| {
-                desk.is_polled = desk.is_short();
-                desk.is_polled
+            let goes_on = self.with(activity, |tasks| {
+                tasks.is_polled = tasks.is_short();
+                tasks.is_polled
             });
             if !goes_on {
                 return;
             }
             let taken = self.take_one(activity).await;
             if let Err(error) = taken {
-                self.with(activity, |desk| desk.is_polled = false);
+                self.with(activity, |tasks| tasks.is_polled = false);
                 lock(&self.broken).insert(activity.to_owned(), error);
                 self.news.notify_waiters();
                 return;
@@ -188,7 +190,10 @@ impl Shared {
     }
 
     async fn take_one(&self, activity: &str) -> Result<()> {
-        let held: usize = lock(&self.desks).values().map(Desk::len).sum();
+        let held: usize = lock(&self.activities)
+            .values()
+            .map(ActivityTasks::len)
+            .sum();
         if held >= MOST_HELD {
             return Err(full());
         }
@@ -208,7 +213,7 @@ impl Shared {
             );
             return Err(nameless(activity));
         };
-        self.with(activity, |desk| desk.keep(Held { address, token }));
+        self.with(activity, |tasks| tasks.keep(Held { address, token }));
         Ok(())
     }
 
@@ -224,10 +229,10 @@ impl Shared {
             })
             .await;
             let mut beats = lock(&self.beats);
-            let desks = lock(&self.desks);
-            if desks
+            let activities = lock(&self.activities);
+            if activities
                 .values()
-                .all(|desk| desk.len() == 0 && !desk.is_polled)
+                .all(|tasks| tasks.len() == 0 && !tasks.is_polled)
             {
                 *beats = false;
                 return;
@@ -243,7 +248,7 @@ impl Shared {
         };
         let beat = self.client.heartbeat(ask, token).await;
         if beat.is_err_and(|error| is_over(&error)) {
-            self.with(activity, |desk| desk.drop_token(token));
+            self.with(activity, |tasks| tasks.drop_token(token));
         }
     }
 
@@ -258,12 +263,12 @@ impl Shared {
     }
 
     fn all_held(&self) -> Vec<(String, String)> {
-        let desks = lock(&self.desks);
-        let of_one = |(activity, desk): (&String, &Desk)| {
+        let activities = lock(&self.activities);
+        let of_one = |(activity, tasks): (&String, &ActivityTasks)| {
             let named = |token| (activity.clone(), token);
-            desk.tokens().map(named).collect::<Vec<_>>()
+            tasks.tokens().map(named).collect::<Vec<_>>()
         };
-        desks.iter().flat_map(of_one).collect()
+        activities.iter().flat_map(of_one).collect()
     }
 }
 

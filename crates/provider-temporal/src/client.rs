@@ -103,7 +103,7 @@ impl Client {
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
         Ok(Self {
-            connection: Connection::new(endpoint, connector, config.long_polls),
+            connection: Connection::new(endpoint, connector, config.max_long_polls),
             key,
             namespace: config.namespace.clone(),
             namespace_header: config.namespace.parse().ok(),

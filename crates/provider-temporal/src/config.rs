@@ -34,7 +34,7 @@ pub struct Config {
     /// The remote codec that decodes encrypted payloads; none: they are shown as encrypted.
     pub codec: Option<Codec>,
     /// The most long polls that are open at a time. Watches beyond this number are polled.
-    pub long_polls: usize,
+    pub max_long_polls: usize,
     /// How many calls this gateway makes.
     pub quotas: RequestQuotas,
 }
@@ -120,7 +120,7 @@ impl Default for Config {
             workflow_types: Vec::new(),
             search_attributes: Vec::new(),
             codec: None,
-            long_polls: Self::LONG_POLLS,
+            max_long_polls: Self::LONG_POLLS,
             quotas: RequestQuotas::default(),
         }
     }

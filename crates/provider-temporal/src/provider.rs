@@ -53,7 +53,7 @@ impl TemporalProvider {
         Ok(Self {
             id,
             config: config.clone(),
-            watches: Watches::new(Arc::clone(&reader), config.long_polls),
+            watches: Watches::new(Arc::clone(&reader), config.max_long_polls),
             reader,
             last_count: LastCount::default(),
             description: Description::fixed(CAPABILITIES, table),

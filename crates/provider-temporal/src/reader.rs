@@ -47,7 +47,7 @@ const PACE: Pace = Pace {
 };
 /// How much is remembered, of histories and of executions each. Weights are bytes, roughly.
 const FACTS: Pace = Pace {
-    most_executions: 50_000,
+    max_executions: 50_000,
     most_weight: 64 << 20,
     ..Pace::DEFAULT
 };

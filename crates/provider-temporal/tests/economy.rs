@@ -100,7 +100,7 @@ async fn server_with(
     let table = compiled_in("temporal").unwrap();
     let mut config = mock.config();
     config.quotas = *quotas;
-    config.long_polls = long_polls.unwrap_or(config.long_polls);
+    config.max_long_polls = long_polls.unwrap_or(config.max_long_polls);
     let provider = TemporalProvider::new("cost".parse().unwrap(), &config, table);
     (mock, Arc::new(provider.unwrap()))
 }

@@ -111,7 +111,7 @@ pub struct StepRow {
     pub derived: String,
 }
 
-/// Runs a plan on what the log of another plan recorded. The same log and plans always give the
+/// Runs a definition on the results that the log of another revision recorded. The same log and plans always give the
 /// same answer.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ pub struct Trajectory {
     pub points: Vec<Point>,
 }
 
-/// One point: a step, or the execution itself, changed where it is.
+/// One point: the state of a step or of the execution changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Point {
     /// The step; empty for the execution itself.

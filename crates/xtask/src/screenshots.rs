@@ -7,9 +7,12 @@ use crate::run::{cargo, root, succeed, target};
 
 pub(crate) fn run() -> Result<(), String> {
     let programs = browser()?;
-    succeed(cargo().args(["build", "--quiet", "--package", "stateway-cli"]))?;
+    // Program and test in one build: other forms select other features, and compile the dependencies again.
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--workspace"]);
+    succeed(build.args(["--bin", "stateway", "--test", "browser"]))?;
     let mut pictures = cargo();
-    pictures.args(["test", "--quiet", "--package", "stateway-tests"]);
+    pictures.args(["test", "--quiet", "--workspace"]);
     pictures.args(["--test", "browser", "--", "--nocapture"]);
     pictures.envs(programs);
     pictures.env("STATEWAY_BINARY", target().join("debug/stateway"));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import sys
@@ -225,7 +226,7 @@ async def test_a_worker_waits_for_its_gateway_and_can_be_stopped_meanwhile(gatew
 
 async def test_an_idle_worker_keeps_its_lease(gateway: Gateway) -> None:
     async with Client(gateway.address) as client:
-        worker = Worker(gateway.address, roles=["r"], id="idle", skills=["s"], tenant="acme")
+        worker = Worker(gateway.address, roles=["r"], id="idle", skills=["s"], tenant="acme", version="1.4")
         async with working(worker):
             async def listed() -> bool:
                 return bool([one async for one in client.list_workers()])
@@ -234,6 +235,7 @@ async def test_an_idle_worker_keeps_its_lease(gateway: Gateway) -> None:
             (one,) = [one async for one in client.list_workers()]
             assert (one.worker_id, list(one.roles), list(one.skills)) == ("idle", ["r"], ["s"])
             assert one.tenant == "acme" and one.connected
+            assert one.version == "1.4" and re.fullmatch(r"stateway-python/\d+\.\d+\.\d+", one.sdk)
             seen = one.heartbeat_time.ToDatetime()
 
             async def alive() -> bool:

@@ -24,7 +24,7 @@ pub(super) struct Progress {
     seed: u64,
     /// Up to the last check of this run.
     pub(super) totals: Totals,
-    /// What the stores before the present one found, of this run and of earlier ones.
+    /// The figures of all stores before the current one, in this run and in earlier runs.
     before: Totals,
 }
 

@@ -159,15 +159,17 @@ impl List {
         };
         listed.next_page_token = self.paging.read(page).await?;
         warn_unreachable(&mut listed.unreachable, "approvals");
-        context.show(&listed, || table(&listed, context.paint))
+        context.show(&listed, || {
+            if listed.approvals.is_empty() {
+                print_message("no approval on this page");
+            }
+            more(&listed.next_page_token);
+            table(&listed, context.paint)
+        })
     }
 }
 
 fn table(listed: &Listed, paint: Paint) -> String {
-    if listed.approvals.is_empty() {
-        print_message("no approval on this page");
-    }
-    more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
     let headings = [
         "NAME",

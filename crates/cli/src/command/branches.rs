@@ -4,9 +4,10 @@ use clap::Args;
 use serde::Serialize;
 use stateway_client::{Call, v1};
 
-use crate::context::{Context, print_message};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::paging::{Paging, more};
 use crate::screen::{Paint, Table, branch_number, cost, stamp};
 use crate::{resource, view};
 
@@ -19,15 +20,8 @@ Examples:
 pub struct Branches {
     /// provider/id, or the full name
     name: String,
-    /// Maximum number of branches on a page
-    #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    page_size: i32,
-    /// Token of the previous page
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    page_token: Option<String>,
-    /// Read all pages
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 /// What `-o json` prints.
@@ -40,38 +34,33 @@ struct Listed {
 impl Branches {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let listed = self.read(context).await?;
-        context.show(&listed, || table(&listed, context.paint))?;
+        context.show(&listed, || {
+            more(&listed.next_page_token);
+            table(&listed, context.paint)
+        })?;
         Ok(Exit::Ok)
     }
 
     async fn read(self, context: &Context) -> Result<Listed, Failure> {
         let mut listed = Listed::default();
         let parent = resource::execution(&self.name)?;
-        let mut token = self.page_token.unwrap_or_default();
-        loop {
+        let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListBranchesRequest {
                 parent: parent.clone(),
-                page_size: self.page_size,
-                page_token: token,
+                page_size,
+                page_token,
             });
             let page = context.client.branches_page(context.call(call)).await?;
-            listed
-                .branches
-                .extend(page.branches.iter().map(view::Branch::from));
-            listed.next_page_token = page.next_page_token;
-            if !self.all || listed.next_page_token.is_empty() {
-                return Ok(listed);
-            }
-            token = listed.next_page_token.clone();
-        }
+            let shown = page.branches.iter().map(view::Branch::from);
+            listed.branches.extend(shown);
+            Ok(page.next_page_token)
+        };
+        listed.next_page_token = self.paging.read(page).await?;
+        Ok(listed)
     }
 }
 
 fn table(listed: &Listed, paint: Paint) -> String {
-    if !listed.next_page_token.is_empty() {
-        let token = &listed.next_page_token;
-        print_message(&format!("more results: --page-token {token}, or --all"));
-    }
     let headings = [
         "BRANCH",
         "FROM",

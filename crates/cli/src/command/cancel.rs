@@ -4,13 +4,11 @@ use clap::Args;
 use stateway_client as client;
 use stateway_client::v1;
 
-use crate::batch::Change;
+use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
-use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::matching::{Matching, OPEN};
+use crate::matching::OPEN;
 use crate::write::WriteOptions;
-use crate::{batch, resource};
 
 /// Cancels executions.
 #[derive(Debug, Args)]
@@ -21,9 +19,6 @@ Examples:
   stateway cancel builtin/order-17 --kill
   stateway cancel --filter 'labels.team = shop AND sub_state = ERROR' --dry-run")]
 pub struct Cancel {
-    /// provider/id, or the full name
-    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
-    name: Option<String>,
     /// End the execution immediately, without cleaning up or compensating
     #[arg(long, conflicts_with_all = ["compensate", "no_compensate"])]
     kill: bool,
@@ -37,9 +32,7 @@ pub struct Cancel {
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
     #[command(flatten)]
-    write: WriteOptions,
-    #[command(flatten)]
-    matching: Matching,
+    target: OneOrMany,
 }
 
 const CANCEL: Change = Change {
@@ -51,14 +44,8 @@ const CANCEL: Change = Change {
 
 impl Cancel {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let Some(name) = &self.name else {
-            let send = |name, write| self.send(context, name, write);
-            return batch::run(context, &self.matching, CANCEL, send).await;
-        };
-        let name = resource::execution(name)?;
-        let answer = self.send(context, name, self.write.clone()).await?;
-        context.show_execution(&answer)?;
-        Ok(Exit::Ok)
+        let send = |name, write| self.send(context, name, write);
+        self.target.run(context, CANCEL, send).await
     }
 
     async fn send(

@@ -178,15 +178,17 @@ impl List {
         };
         listed.next_page_token = self.paging.read(page).await?;
         warn_unreachable(&mut listed.unreachable, "escalations");
-        context.show(&listed, || table(&listed, context.paint))
+        context.show(&listed, || {
+            if listed.escalations.is_empty() {
+                print_message("no escalation on this page");
+            }
+            more(&listed.next_page_token);
+            table(&listed, context.paint)
+        })
     }
 }
 
 fn table(listed: &Listed, paint: Paint) -> String {
-    if listed.escalations.is_empty() {
-        print_message("no escalation on this page");
-    }
-    more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
     let headings = ["NAME", "STATE", "ROLES", "DEFINITION", "AGE", "CAUSE"];
     let mut table = Table::new(&headings, paint);

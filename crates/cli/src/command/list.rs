@@ -45,7 +45,13 @@ impl List {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let mut listed = self.read(context).await?;
         warn_unreachable(&mut listed.unreachable, "executions");
-        context.show(&listed, || table(&listed, context))?;
+        context.show(&listed, || {
+            if listed.executions.is_empty() {
+                print_message("no executions on this page");
+            }
+            more(&listed.next_page_token);
+            table(&listed, context)
+        })?;
         Ok(Exit::Ok)
     }
 
@@ -68,10 +74,6 @@ impl List {
 }
 
 fn table(listed: &Listed, context: &Context) -> String {
-    if listed.executions.is_empty() {
-        print_message("no executions on this page");
-    }
-    more(&listed.next_page_token);
     let now = jiff::Timestamp::now();
     let headings = ["NAME", "STATE", "REASON", "DEFINITION", "NOW", "AGE"];
     let mut table = Table::new(&headings, context.paint);

@@ -4,13 +4,11 @@ use clap::Args;
 use stateway_client as client;
 use stateway_client::v1;
 
-use crate::batch::Change;
+use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
-use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::matching::{Matching, OPEN};
+use crate::matching::OPEN;
 use crate::write::WriteOptions;
-use crate::{batch, resource};
 
 /// Pauses executions.
 #[derive(Debug, Args)]
@@ -19,16 +17,11 @@ Examples:
   stateway pause builtin/order-17 --comment 'price is being checked'
   stateway pause --filter 'definition = order-saga' --comment 'the card gateway is down'")]
 pub struct Pause {
-    /// provider/id, or the full name
-    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
-    name: Option<String>,
     /// Reason, recorded with the action
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
     #[command(flatten)]
-    write: WriteOptions,
-    #[command(flatten)]
-    matching: Matching,
+    target: OneOrMany,
 }
 
 const PAUSE: Change = Change {
@@ -40,14 +33,8 @@ const PAUSE: Change = Change {
 
 impl Pause {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let Some(name) = &self.name else {
-            let send = |name, write| self.send(context, name, write);
-            return batch::run(context, &self.matching, PAUSE, send).await;
-        };
-        let name = resource::execution(name)?;
-        let answer = self.send(context, name, self.write.clone()).await?;
-        context.show_execution(&answer)?;
-        Ok(Exit::Ok)
+        let send = |name, write| self.send(context, name, write);
+        self.target.run(context, PAUSE, send).await
     }
 
     async fn send(

@@ -29,12 +29,18 @@ impl Queue {
         let call = Call::from_message(v1::GetQueueRequest { name });
         let answer = context.client.queue(context.call(call)).await?;
         let queue = view::Queue::from(&answer);
-        context.show(&queue, || text(&queue, context.paint))?;
+        context.show(&queue, || {
+            let now = jiff::Timestamp::now();
+            print_load(&queue);
+            print_schedules(&queue, now);
+            table(&queue, context.paint, now)
+        })?;
         Ok(Exit::Ok)
     }
 }
 
-fn text(queue: &view::Queue, paint: Paint) -> String {
+/// How many executions are active, and why others wait.
+fn print_load(queue: &view::Queue) {
     print_message(&format!(
         "{} of at most {} executions are active",
         queue.active_count, queue.max_active_count
@@ -48,7 +54,21 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
     if queue.tasks.is_empty() && queue.executions.is_empty() {
         print_message("nothing waits");
     }
-    let now = jiff::Timestamp::now();
+}
+
+/// When each schedule starts an execution.
+fn print_schedules(queue: &view::Queue, now: jiff::Timestamp) {
+    for start in &queue.scheduled {
+        let when = match (&start.disabled, start.next_start_time) {
+            (Some(disabled), _) => format!("does not start: {}", disabled.summary()),
+            (None, Some(time)) => format!("starts in {}", until(time, now)),
+            (None, None) => continue,
+        };
+        print_message(&format!("{} {when}", start.definition.raw()));
+    }
+}
+
+fn table(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> String {
     let age = |time: Option<jiff::Timestamp>| time.map(|time| ago(time, now)).unwrap_or_default();
     let headings = [
         "WAITING", "COUNT", "ROLE", "SKILL", "TENANT", "WORKERS", "OLDEST",
@@ -79,14 +99,6 @@ fn text(queue: &view::Queue, paint: Paint) -> String {
             String::new(),
             age(line.oldest_time),
         ]);
-    }
-    for start in &queue.scheduled {
-        let when = match (&start.disabled, start.next_start_time) {
-            (Some(disabled), _) => format!("does not start: {}", disabled.summary()),
-            (None, Some(time)) => format!("starts in {}", until(time, now)),
-            (None, None) => continue,
-        };
-        print_message(&format!("{} {when}", start.definition.raw()));
     }
     table.text()
 }

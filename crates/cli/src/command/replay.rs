@@ -43,10 +43,10 @@ pub struct Replay {
     /// Show the execution event by event: with the arrow keys on a terminal, as a list in a pipe
     #[arg(long, group = "how")]
     step: bool,
-    /// Simulate under this revision of the definition: a hash, its first digits, or `latest`
+    /// Simulate the execution with this revision of the definition: a hash, its first digits, or `latest`
     #[arg(long, value_name = "REVISION", group = "how", value_parser = input::non_empty)]
     revision: Option<String>,
-    /// Simulate under the definition in this file
+    /// Simulate the execution with the definition in this file
     #[arg(long, value_name = "FILE", group = "how")]
     definition: Option<PathBuf>,
     /// Branch to replay: its number, or `current` (default: the current branch)

@@ -4,13 +4,10 @@ use clap::Args;
 use stateway_client as client;
 use stateway_client::v1;
 
-use crate::batch::Change;
+use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
-use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::matching::Matching;
 use crate::write::WriteOptions;
-use crate::{batch, resource};
 
 /// Resumes paused executions.
 #[derive(Debug, Args)]
@@ -21,13 +18,8 @@ Examples:
 
 With --filter, only paused executions are resumed.")]
 pub struct Resume {
-    /// provider/id, or the full name
-    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
-    name: Option<String>,
     #[command(flatten)]
-    write: WriteOptions,
-    #[command(flatten)]
-    matching: Matching,
+    target: OneOrMany,
 }
 
 const RESUME: Change = Change {
@@ -39,14 +31,8 @@ const RESUME: Change = Change {
 
 impl Resume {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let Some(name) = &self.name else {
-            let send = |name, write| self.send(context, name, write);
-            return batch::run(context, &self.matching, RESUME, send).await;
-        };
-        let name = resource::execution(name)?;
-        let answer = self.send(context, name, self.write.clone()).await?;
-        context.show_execution(&answer)?;
-        Ok(Exit::Ok)
+        let send = |name, write| self.send(context, name, write);
+        self.target.run(context, RESUME, send).await
     }
 
     async fn send(

@@ -4,13 +4,11 @@ use clap::Args;
 use stateway_client as client;
 use stateway_client::v1;
 
-use crate::batch::Change;
+use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
-use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::matching::Matching;
+use crate::input;
 use crate::write::WriteOptions;
-use crate::{batch, input, resource};
 
 /// Makes the next attempt now instead of after the back-off.
 #[derive(Debug, Args)]
@@ -22,16 +20,11 @@ Examples:
 
 With --filter, only executions that are backing off are retried.")]
 pub struct RetryNow {
-    /// provider/id, or the full name
-    #[arg(required_unless_present = "filter", conflicts_with = "filter")]
-    name: Option<String>,
     /// Only this step (default: every step that backs off)
     #[arg(long, value_parser = input::non_empty)]
     step: Option<String>,
     #[command(flatten)]
-    write: WriteOptions,
-    #[command(flatten)]
-    matching: Matching,
+    target: OneOrMany,
 }
 
 const RETRY_NOW: Change = Change {
@@ -43,14 +36,8 @@ const RETRY_NOW: Change = Change {
 
 impl RetryNow {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let Some(name) = &self.name else {
-            let send = |name, write| self.send(context, name, write);
-            return batch::run(context, &self.matching, RETRY_NOW, send).await;
-        };
-        let name = resource::execution(name)?;
-        let answer = self.send(context, name, self.write.clone()).await?;
-        context.show_execution(&answer)?;
-        Ok(Exit::Ok)
+        let send = |name, write| self.send(context, name, write);
+        self.target.run(context, RETRY_NOW, send).await
     }
 
     async fn send(

@@ -26,7 +26,7 @@ pub struct Signal {
     #[arg(value_name = "NAME", value_parser = input::non_empty)]
     first: String,
     /// Name of the signal
-    // The id that the options of many executions exclude: with a filter there is no second argument.
+    // The options for many executions conflict with the id `name`: with a filter, SIGNAL is the only argument.
     #[arg(id = "name", value_name = "SIGNAL", value_parser = input::non_empty)]
     #[arg(required_unless_present = "filter", conflicts_with = "filter")]
     second: Option<String>,

@@ -75,6 +75,9 @@ pub struct Worker {
     /// Id of the worker; a worker that reconnects with the same id keeps its tasks
     #[arg(long, value_name = "ID", value_parser = crate::input::non_empty)]
     id: Option<String>,
+    /// Version of the program, shown by `stateway workers list` (default: none)
+    #[arg(long, value_name = "VERSION", value_parser = crate::input::non_empty)]
+    program_version: Option<String>,
     /// How long programs may continue after the worker gets SIGINT or SIGTERM, and after their
     /// execution is cancelled
     #[arg(long, value_name = "DURATION", default_value = "30s")]
@@ -133,6 +136,9 @@ impl Worker {
         }
         if let Some(id) = &self.id {
             worker = worker.id(id);
+        }
+        if let Some(version) = &self.program_version {
+            worker = worker.version(version);
         }
         if let Some(provider) = &self.provider {
             worker = worker.provider(if provider.starts_with("providers/") {

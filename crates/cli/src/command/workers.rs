@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use stateway_client::{Call, v1};
+use stateway_phrases::per_minute;
 
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
@@ -35,6 +36,9 @@ const PAGE: i32 = 1_000;
 #[derive(Debug, Default, Serialize)]
 struct Listed {
     workers: Vec<view::Worker>,
+    /// Tasks completed and failed per minute, of each worker.
+    #[serde(skip)]
+    rates: Vec<(String, String)>,
     unreachable: Vec<String>,
     /// Whether there are more workers than are listed.
     truncated: bool,
@@ -60,11 +64,14 @@ impl Workers {
                 "SKILLS",
                 "TENANT",
                 "TASKS",
+                "DONE/MIN",
+                "FAILED/MIN",
+                "VERSION",
                 "CONNECTED",
                 "SEEN",
             ];
             let mut table = Table::new(&headings, context.paint);
-            for worker in &listed.workers {
+            for (worker, (done, failed)) in listed.workers.iter().zip(&listed.rates) {
                 let since = worker.connect_time.map(|time| ago(time, now));
                 let seen = worker.heartbeat_time.map(|time| ago(time, now));
                 table.row(vec![
@@ -74,6 +81,9 @@ impl Workers {
                     words(&worker.skills),
                     worker.tenant.to_string(),
                     format!("{}/{}", worker.task_count, worker.capacity),
+                    done.clone(),
+                    failed.clone(),
+                    version(worker),
                     if worker.connected {
                         since.unwrap_or_default()
                     } else {
@@ -100,6 +110,7 @@ async fn read(context: &Context, parent: &str) -> Result<Listed, Failure> {
         let page = context.client.workers_page(context.call(call)).await?;
         let workers = page.workers.iter().map(view::Worker::from);
         listed.workers.extend(workers);
+        listed.rates.extend(page.workers.iter().map(rates));
         listed.unreachable.extend(page.unreachable);
         token = page.next_page_token;
         if token.is_empty() {
@@ -109,6 +120,25 @@ async fn read(context: &Context, parent: &str) -> Result<Listed, Failure> {
             listed.truncated = true;
             return Ok(listed);
         }
+    }
+}
+
+/// Tasks per minute; nothing if the gateway has not seen the worker since it started.
+fn rates(worker: &v1::Worker) -> (String, String) {
+    worker
+        .recent_tasks
+        .as_ref()
+        .map(per_minute)
+        .unwrap_or_default()
+}
+
+/// The version of the program and the library: `1.4 (stateway-rust/0.1.0)`.
+fn version(worker: &view::Worker) -> String {
+    let (version, sdk) = (worker.version.to_string(), worker.sdk.to_string());
+    match (version.is_empty(), sdk.is_empty()) {
+        (_, true) => version,
+        (true, false) => sdk,
+        (false, false) => format!("{version} ({sdk})"),
     }
 }
 

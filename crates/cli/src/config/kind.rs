@@ -140,7 +140,7 @@ impl Kind {
 
     /// The longest poll interval of a quiet execution, if it differs from `[limits]`: on Restate,
     /// one cheap query reads all watched executions.
-    pub(super) const fn slowest_poll(self) -> Option<Duration> {
+    pub(super) const fn max_poll_interval(self) -> Option<Duration> {
         match self {
             Self::Restate | Self::RestateHost => Some(Duration::from_secs(1)),
             Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {

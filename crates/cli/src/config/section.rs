@@ -60,7 +60,7 @@ section! {
         /// The deadline of a call that sets none.
         default_deadline: Span,
         /// No call may ask for more.
-        longest_deadline: Span,
+        max_deadline: Span,
         /// The largest message accepted or sent.
         max_message_bytes: usize,
         /// How long streams and calls may take to end at shutdown.
@@ -72,9 +72,9 @@ section! {
         /// Time after which a connection without open calls is closed.
         idle_timeout: Span,
         /// With authentication: connections whose client is not authenticated.
-        max_unproven_connections: usize,
+        max_unauthenticated_connections: usize,
         /// With authentication: time in which a client must authenticate.
-        unproven_timeout: Span,
+        authentication_timeout: Span,
         /// Whether clients may ask for the API's description.
         reflection: bool,
         /// Whether the dashboard is served.
@@ -199,7 +199,7 @@ section! {
         /// The most topics at once.
         max_topics: usize,
         /// The most executions of one provider that a watch on a collection follows.
-        max_followed: usize,
+        max_watched_executions: usize,
         /// How long a topic stays warm after its last reader has left.
         linger: Span,
     }
@@ -214,15 +214,15 @@ section! {
         /// No single upstream call may take longer.
         timeout: Span,
         /// A list, a count or a watch over several providers waits this long for each of them.
-        patience: Span,
+        multi_provider_timeout: Span,
         /// This many failures in a row open the breaker.
         breaker_failures: u32,
         /// An open breaker admits a probe after this long.
         breaker_cool_down: Span,
         /// Polling while things change.
-        fastest_poll: Span,
+        min_poll_interval: Span,
         /// Polling when nothing has changed for a while.
-        slowest_poll: Span,
+        max_poll_interval: Span,
         /// How often health is asked for.
         health_interval: Span,
     }

@@ -133,9 +133,9 @@ fn combine(
             limits.max_concurrent = provider.kind.max_concurrent();
         }
         provider.limits.apply(&mut limits);
-        let says = [&file.limits, &provider.limits].map(|it| it.slowest_poll.is_some());
-        if let (Some(slowest), [false, false]) = (provider.kind.slowest_poll(), says) {
-            limits.slowest_poll = slowest.max(limits.fastest_poll);
+        let says = [&file.limits, &provider.limits].map(|it| it.max_poll_interval.is_some());
+        if let (Some(slowest), [false, false]) = (provider.kind.max_poll_interval(), says) {
+            limits.max_poll_interval = slowest.max(limits.min_poll_interval);
         }
         let section = format!("providers.{}.limits", provider.id);
         problems.extend(unusable::limits(path, &section, &limits));

@@ -56,12 +56,12 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
             "`default_deadline` must not be 0",
         ),
         (
-            server.longest_deadline.is_zero(),
-            "`longest_deadline` must not be 0",
+            server.max_deadline.is_zero(),
+            "`max_deadline` must not be 0",
         ),
         (
-            server.default_deadline > server.longest_deadline,
-            "`default_deadline` must not be longer than `longest_deadline`",
+            server.default_deadline > server.max_deadline,
+            "`default_deadline` must not be longer than `max_deadline`",
         ),
         (
             server.max_message_bytes < SMALLEST_MESSAGE,
@@ -84,12 +84,12 @@ pub(super) fn server(path: Option<&Path>, server: &Settings) -> Vec<Problem> {
             "`idle_timeout` must be at least 1s",
         ),
         (
-            server.max_unproven_connections == 0,
-            "`max_unproven_connections` must be at least 1",
+            server.max_unauthenticated_connections == 0,
+            "`max_unauthenticated_connections` must be at least 1",
         ),
         (
-            server.unproven_timeout < SHORTEST_IDLE,
-            "`unproven_timeout` must be at least 1s",
+            server.authentication_timeout < SHORTEST_IDLE,
+            "`authentication_timeout` must be at least 1s",
         ),
     ];
     broken(path, "server", rules)
@@ -212,7 +212,10 @@ pub(super) fn watch(path: Option<&Path>, watch: &WatchSettings) -> Vec<Problem> 
         (watch.max_streams == 0, "`max_streams` must be at least 1"),
         (watch.max_waits == 0, "`max_waits` must be at least 1"),
         (watch.max_topics == 0, "`max_topics` must be at least 1"),
-        (watch.max_followed == 0, "`max_followed` must be at least 1"),
+        (
+            watch.max_watched_executions == 0,
+            "`max_watched_executions` must be at least 1",
+        ),
     ];
     broken(path, "watch", rules)
 }
@@ -229,22 +232,25 @@ pub(super) fn limits(
             "`max_concurrent` must be at least 1",
         ),
         (limits.timeout.is_zero(), "`timeout` must not be 0"),
-        (limits.patience.is_zero(), "`patience` must not be 0"),
+        (
+            limits.multi_provider_timeout.is_zero(),
+            "`multi_provider_timeout` must not be 0",
+        ),
         (
             limits.breaker_failures == 0,
             "`breaker_failures` must be at least 1",
         ),
         (
-            limits.fastest_poll.is_zero(),
-            "`fastest_poll` must not be 0",
+            limits.min_poll_interval.is_zero(),
+            "`min_poll_interval` must not be 0",
         ),
         (
             limits.health_interval.is_zero(),
             "`health_interval` must not be 0",
         ),
         (
-            limits.fastest_poll > limits.slowest_poll,
-            "`fastest_poll` must not be longer than `slowest_poll`",
+            limits.min_poll_interval > limits.max_poll_interval,
+            "`min_poll_interval` must not be longer than `max_poll_interval`",
         ),
     ];
     broken(path, section, rules)

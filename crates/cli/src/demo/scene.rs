@@ -95,6 +95,11 @@ impl Scene {
     }
 }
 
+/// Whether a start is of the first round, which has each definition at least once.
+pub(super) const fn is_of_first_round(turn: u64) -> bool {
+    turn < ROUND.len() as u64
+}
+
 /// The number of the start that has this id; none for what was not started like this.
 pub(super) fn turn_of(id: &str) -> Option<u64> {
     let turn = id.rsplit_once('-')?.1.parse::<u64>().ok()?.checked_sub(1)?;

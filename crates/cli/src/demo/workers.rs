@@ -23,7 +23,10 @@ pub fn workers(url: &str) -> Vec<Worker> {
 }
 
 fn worker(url: &str, id: &str, roles: &[&str], capacity: u32) -> Worker {
-    let worker = Worker::new(url).id(format!("demo-{id}")).capacity(capacity);
+    let worker = Worker::new(url)
+        .id(format!("demo-{id}"))
+        .version(env!("CARGO_PKG_VERSION"))
+        .capacity(capacity);
     roles.iter().fold(worker, |worker, role| worker.role(*role))
 }
 

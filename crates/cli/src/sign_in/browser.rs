@@ -106,7 +106,7 @@ async fn wait(
     }
 }
 
-/// Answers one connection. None if it was not the answer to this sign-in.
+/// Answers one connection. None if the request does not belong to this sign-in.
 async fn serve(
     mut stream: TcpStream,
     discovery: &Discovery,

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use stateway_client::v1;
 
-use super::{DisabledTrigger, Text, timestamp};
+use super::{DisabledTrigger, ExecutionError, Text, duration, timestamp};
 
 /// One worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,6 +33,38 @@ pub struct Worker {
     pub lease_expire_time: Option<Timestamp>,
     /// The tasks that the worker has, at most 100.
     pub tasks: Vec<HeldTask>,
+    /// The version of the worker's program; empty if the worker does not give one.
+    pub version: Text,
+    /// The library of the worker and its version.
+    pub sdk: Text,
+    /// The answers of the last minutes.
+    pub recent_tasks: Option<RecentTasks>,
+    /// The last failure that the worker reported in this time.
+    pub last_failure: Option<ExecutionError>,
+}
+
+/// The answers of a worker in the last minutes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecentTasks {
+    /// The time that the counts cover.
+    pub window: Option<String>,
+    /// Tasks that the worker completed.
+    pub completed_count: i32,
+    /// Tasks that failed.
+    pub failed_count: i32,
+    /// Messages about tasks that the gateway refused.
+    pub refused_count: i32,
+}
+
+impl From<&v1::RecentTasks> for RecentTasks {
+    fn from(wire: &v1::RecentTasks) -> Self {
+        Self {
+            window: duration(wire.window.as_ref()),
+            completed_count: wire.completed_count,
+            failed_count: wire.failed_count,
+            refused_count: wire.refused_count,
+        }
+    }
 }
 
 /// A task that a worker has.
@@ -74,6 +106,10 @@ impl From<&v1::Worker> for Worker {
             heartbeat_time: timestamp(wire.heartbeat_time.as_ref()),
             lease_expire_time: timestamp(wire.lease_expire_time.as_ref()),
             tasks: wire.tasks.iter().map(HeldTask::from).collect(),
+            version: (&wire.version).into(),
+            sdk: (&wire.sdk).into(),
+            recent_tasks: wire.recent_tasks.as_ref().map(RecentTasks::from),
+            last_failure: wire.last_failure.as_ref().map(ExecutionError::from),
         }
     }
 }

@@ -52,12 +52,12 @@ fn a_kind_that_is_cheap_to_look_at_is_looked_at_more_often_unless_it_is_said_oth
         );
         let shown: toml::Table = check(&text, &[]).exits(0).out.parse().unwrap();
         let limits = shown["providers"]["p"]["limits"].clone();
-        limits["slowest_poll"].as_str().unwrap().to_owned()
+        limits["max_poll_interval"].as_str().unwrap().to_owned()
     };
     assert_eq!(slowest("", ""), "1s");
-    assert_eq!(slowest("slowest_poll = \"7s\"", ""), "7s");
-    assert_eq!(slowest("", "slowest_poll = \"9s\""), "9s");
-    assert_eq!(slowest("fastest_poll = \"2s\"", ""), "2s");
+    assert_eq!(slowest("max_poll_interval = \"7s\"", ""), "7s");
+    assert_eq!(slowest("", "max_poll_interval = \"9s\""), "9s");
+    assert_eq!(slowest("min_poll_interval = \"2s\"", ""), "2s");
 }
 
 #[test]
@@ -163,7 +163,11 @@ fn secrets_are_checked_and_never_printed() {
 
 #[test]
 fn values_that_cannot_work_are_refused() {
-    let answer = check("[limits]\nmax_concurrent = 0\nfastest_poll = \"9s\"\n", &[]).exits(2);
+    let answer = check(
+        "[limits]\nmax_concurrent = 0\nmin_poll_interval = \"9s\"\n",
+        &[],
+    )
+    .exits(2);
     assert!(
         answer
             .err
@@ -172,7 +176,9 @@ fn values_that_cannot_work_are_refused() {
         answer.err
     );
     assert!(
-        answer.err.contains("`fastest_poll` must not be longer"),
+        answer
+            .err
+            .contains("`min_poll_interval` must not be longer"),
         "{}",
         answer.err
     );
@@ -200,8 +206,8 @@ fn each_value_that_cannot_work_is_refused_by_its_rule() {
         ),
         ("[watch]\nmax_topics = 0", "`max_topics` must be at least 1"),
         (
-            "[watch]\nmax_followed = 0",
-            "`max_followed` must be at least 1",
+            "[watch]\nmax_watched_executions = 0",
+            "`max_watched_executions` must be at least 1",
         ),
         (
             "[server]\ndefault_deadline = \"0s\"",
@@ -209,7 +215,7 @@ fn each_value_that_cannot_work_is_refused_by_its_rule() {
         ),
         (
             "[server]\ndefault_deadline = \"2h\"",
-            "`default_deadline` must not be longer than `longest_deadline`",
+            "`default_deadline` must not be longer than `max_deadline`",
         ),
         (
             "[server]\nmax_message_bytes = 65535",
@@ -258,9 +264,9 @@ fn an_origin_that_is_none_is_refused_with_its_place() {
 
 #[test]
 fn no_deadline_at_all_breaks_two_rules() {
-    let answer = check("[server]\nlongest_deadline = \"0s\"\n", &[]).exits(2);
+    let answer = check("[server]\nmax_deadline = \"0s\"\n", &[]).exits(2);
     assert!(
-        answer.err.contains("`longest_deadline` must not be 0")
+        answer.err.contains("`max_deadline` must not be 0")
             && answer.err.contains("must not be longer than"),
         "{}",
         answer.err
@@ -270,7 +276,7 @@ fn no_deadline_at_all_breaks_two_rules() {
 #[test]
 fn values_at_the_very_edge_are_good() {
     for text in [
-        "[watch]\nheartbeat = \"100ms\"\nbuffer = 1\nmax_streams = 1\nmax_topics = 1\nmax_followed = 1\n",
+        "[watch]\nheartbeat = \"100ms\"\nbuffer = 1\nmax_streams = 1\nmax_topics = 1\nmax_watched_executions = 1\n",
         "[watch]\nbuffer = 65536\n",
         "[server]\ndefault_deadline = \"1h\"\nmax_message_bytes = 65536\ntoken_lifetime = \"1m\"\nhandshake_timeout = \"100ms\"\nidle_timeout = \"1s\"\nallowed_origins = [\"https://ops.example.org\"]\n",
         "[server]\nmax_message_bytes = 67108864\n",

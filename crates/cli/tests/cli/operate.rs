@@ -32,13 +32,16 @@ fn who_works_and_what_waits_can_be_seen() {
         .json();
     assert_eq!(workers["workers"][0]["roles"][0], "greeter");
     assert_eq!(workers["workers"][0]["connected"], true);
-    assert!(
-        gateway
-            .run(&["workers", "list"])
-            .exits(0)
-            .out
-            .contains("greeter")
-    );
+    let worker = &workers["workers"][0];
+    assert_eq!(worker["recent_tasks"]["completed_count"], 1);
+    assert_eq!(worker["recent_tasks"]["failed_count"], 0);
+    assert_eq!(worker["last_failure"], serde_json::Value::Null);
+    let sdk = format!("stateway-rust/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(worker["sdk"], sdk);
+    let table = gateway.run(&["workers", "list"]).exits(0).out;
+    for shown in ["greeter", "DONE/MIN", "1.0", "0.0", &sdk] {
+        assert!(table.contains(shown), "{shown}: {table}");
+    }
 }
 
 #[test]

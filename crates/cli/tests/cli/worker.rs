@@ -180,7 +180,9 @@ fn failure(answer: FromWorker) -> (String, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_gets_the_input_and_gives_the_output() {
     let arguments = ["--capacity", "4", "--skill", "cards", "--prefetch", "2"];
-    let mut lab = Lab::with(&[&arguments[..], &["--exec", "cat"]].concat()).await;
+    let version = ["--program-version", "1.4", "--exec", "cat"];
+    let mut lab = Lab::with(&[&arguments[..], &version].concat()).await;
+    assert_eq!(lab.offer.version, "1.4");
     assert_eq!((lab.offer.capacity, lab.offer.prefetch), (4, 2));
     assert_eq!(lab.offer.roles, ["billing"]);
     assert_eq!(lab.offer.skills, ["cards"]);

@@ -1,4 +1,4 @@
-//! The worker's loop: one connection after the other, with one desk.
+//! The worker's loop: one connection after the other, with one set of task records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use super::desk::{Begun, Desk};
 use super::handler::Handlers;
 use super::outbox::{Outbox, outbox};
+use super::task_records::{Begun, TaskRecords};
 use super::{Task, Worker, WorkerNews};
 use crate::Error;
 use crate::back_off::{BackOff, spread};
@@ -53,7 +53,7 @@ pub(super) struct Driver {
     identity: Identity,
     offer: v1::Offer,
     handlers: Handlers,
-    desk: Desk,
+    records: TaskRecords,
     work: JoinSet<(u64, Request)>,
     heartbeats: (
         mpsc::Sender<v1::TaskHeartbeat>,
@@ -85,7 +85,7 @@ impl Driver {
             identity: worker.identity,
             offer: worker.offer,
             handlers: worker.handlers,
-            desk: Desk::new(capacity),
+            records: TaskRecords::new(capacity),
             work: JoinSet::new(),
             heartbeats: mpsc::channel(MAX_HEARTBEATS),
             stop: worker.stop,
@@ -117,7 +117,7 @@ impl Driver {
         let pause = sleep(pause);
         tokio::pin!(pause);
         loop {
-            if self.stopping.is_some() && self.desk.is_clear() {
+            if self.stopping.is_some() && self.records.is_clear() {
                 return Ended::Stopped;
             }
             tokio::select! {
@@ -132,7 +132,7 @@ impl Driver {
     async fn session(&mut self) -> Ended {
         let (outbox, outgoing) = outbox();
         outbox.send(Request::Offer(self.present_offer()));
-        self.desk
+        self.records
             .unacknowledged()
             .for_each(|answer| outbox.send(answer.clone()));
         let mut outgoing = tonic::Request::new(outgoing);
@@ -155,7 +155,7 @@ impl Driver {
             (&mut self.stop).await;
             drop(self.stopped());
         }
-        while !self.desk.is_clear() {
+        while !self.records.is_clear() {
             tokio::select! {
                 Some(done) = self.work.join_next() => drop(self.finished(done)),
                 () = drained(self.stopping) => return Ended::Stopped,
@@ -172,7 +172,7 @@ impl Driver {
         let mut life = signs_of_life(LEASE);
         loop {
             self.begin();
-            if self.stopping.is_some() && self.desk.is_clear() {
+            if self.stopping.is_some() && self.records.is_clear() {
                 return goodbye(outbox, incoming).await;
             }
             tokio::select! {
@@ -198,8 +198,8 @@ impl Driver {
                     outbox.release(given_back, false);
                 }
                 () = drained(self.stopping) => {
-                    outbox.release(self.desk.give_back_ready(), false);
-                    outbox.release(self.desk.give_back_begun(), true);
+                    outbox.release(self.records.give_back_ready(), false);
+                    outbox.release(self.records.give_back_begun(), true);
                     return goodbye(outbox, incoming).await;
                 }
             }
@@ -208,7 +208,7 @@ impl Driver {
 
     /// Starts the tasks that are ready, each as a separate Tokio task.
     fn begin(&mut self) {
-        while let Some(begun) = self.desk.begin() {
+        while let Some(begun) = self.records.begin() {
             let Begun {
                 arrival,
                 task,
@@ -237,7 +237,7 @@ impl Driver {
     ) -> Option<Request> {
         // Handlers' panics are caught inside; what is left is a runtime that is being shut down.
         let (arrival, answer) = done.ok()?;
-        self.desk.finish(arrival, answer)
+        self.records.finish(arrival, answer)
     }
 
     /// Takes in one message; an error ends the session.
@@ -251,16 +251,16 @@ impl Driver {
             Response::Task(task) if self.stopping.is_some() => {
                 outbox.release([task.task_token], false);
             }
-            Response::Task(task) => self.desk.take(task),
-            Response::Accepted(accepted) => self.desk.settle(&accepted.task_token),
+            Response::Task(task) => self.records.take(task),
+            Response::Accepted(accepted) => self.records.settle(&accepted.task_token),
             Response::Cancelled(cancelled) => {
-                let not_begun = self.desk.cancel(&cancelled.task_token);
+                let not_begun = self.records.cancel(&cancelled.task_token);
                 outbox.release(not_begun, false);
             }
-            Response::Withdrawn(withdrawn) => self.desk.withdraw(&withdrawn.task_token),
+            Response::Withdrawn(withdrawn) => self.records.withdraw(&withdrawn.task_token),
             Response::Refused(refused) => {
-                self.desk.settle(&refused.task_token);
-                self.desk.withdraw(&refused.task_token);
+                self.records.settle(&refused.task_token);
+                self.records.withdraw(&refused.task_token);
                 (self.tell)(&WorkerNews::Refused {
                     task_token: refused.task_token,
                     reason: refused.reason,
@@ -290,8 +290,8 @@ impl Driver {
     /// Notes that it was asked to stop; answers what is to be given back.
     fn stopped(&mut self) -> Vec<String> {
         self.stopping = Some(Instant::now() + self.drain);
-        let given_back = self.desk.give_back_ready();
-        let under_way = self.desk.busy();
+        let given_back = self.records.give_back_ready();
+        let under_way = self.records.busy();
         (self.tell)(&WorkerNews::Stopping { under_way });
         given_back
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::TaskError;
-use super::desk::Signals;
+use super::task_records::Signals;
 
 /// One attempt of a step.
 #[derive(Debug)]

@@ -222,6 +222,7 @@ async fn it_offers_what_it_was_told_to() {
         .prefetch(8)
         .tenant("acme")
         .provider("providers/builtin")
+        .version("1.4")
         .on_role("packing", echo);
     let (_stop, _worker) = start(worker);
     let (_, offer) = gateway.welcome().await;
@@ -233,6 +234,8 @@ async fn it_offers_what_it_was_told_to() {
         tenant: "acme".into(),
         prefetch: 8,
         provider: "providers/builtin".into(),
+        version: "1.4".into(),
+        sdk: format!("stateway-rust/{}", env!("CARGO_PKG_VERSION")),
     };
     assert_eq!(offer, expected);
 }

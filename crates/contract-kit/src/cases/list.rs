@@ -247,7 +247,10 @@ async fn what_the_hints_admit_is_never_left_out(stage: Stage) -> Outcome {
         .filter(|row| staged.contains(&row.id))
         .map(|row| (row.id.clone(), stage.shown(row).sub_state))
         .collect();
-    ensure!(!staged.is_empty(), "nothing could be staged and listed");
+    ensure!(
+        !staged.is_empty(),
+        "no execution could be staged and listed"
+    );
     for wanted in SubState::ALL {
         let hints = Hints {
             sub_states: vec![*wanted],

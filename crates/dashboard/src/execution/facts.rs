@@ -11,6 +11,7 @@ use tonic::{Code, Response};
 use super::chosen::Chosen;
 use super::decisions::Decisions;
 use super::event;
+use super::family::Family;
 use super::newest::{Newest, newest};
 use crate::Site;
 use crate::executions::ExecutionPath;
@@ -36,6 +37,7 @@ pub(super) struct Facts {
     pub(super) definition: Option<Definition>,
     pub(super) events: Result<Newest, Problem>,
     pub(super) branches: Vec<Branch>,
+    pub(super) family: Family,
     /// What a person has to decide.
     pub(super) decisions: Decisions,
     /// The step that was chosen.
@@ -54,12 +56,13 @@ impl Facts {
     ) -> Result<Self, Problem> {
         let (execution, payloads_left_out) = execution(site, visitor, path).await?;
         let name = path.name();
-        let (provider, explanation, definition, events, branches, decisions, step, event) = join!(
+        let (provider, explanation, definition, events, branches, family, decisions, step, event) = join!(
             provider(site, visitor, &path.provider),
             explanation(site, visitor, path),
             definition(site, visitor, &execution),
             newest(site, visitor, &name, EVENTS),
             branches(site, visitor, path),
+            Family::read(site, visitor, &execution),
             Decisions::read(site, visitor, &execution),
             step(site, visitor, path, &chosen.step),
             event::read(site, visitor, &name, chosen.event),
@@ -72,6 +75,7 @@ impl Facts {
             definition,
             events,
             branches,
+            family,
             decisions,
             step,
             event,

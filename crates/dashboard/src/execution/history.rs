@@ -1,8 +1,7 @@
-//! What happened, in the engine's own words, a page at a time; and the branches.
+//! What happened, in the engine's own words, a page at a time.
 
 use maud::{Markup, html};
-use stateway_phrases::usage as usage_of;
-use stateway_proto::v1::{Branch, Event, ExecutionView, ListEventsRequest};
+use stateway_proto::v1::{Event, ExecutionView, ListEventsRequest};
 
 use super::chosen::{event_link, step_link};
 use super::facts::Facts;
@@ -10,8 +9,8 @@ use crate::Site;
 use crate::executions::ExecutionPath;
 use crate::fields::{Fields, link};
 use crate::problem::Problem;
-use crate::text::{branch_number, said, said_within};
-use crate::time::{Now, ago, at, moment};
+use crate::text::said_within;
+use crate::time::{at, moment};
 use crate::visitor::Visitor;
 
 /// Events on a page.
@@ -133,33 +132,6 @@ fn row(path: &ExecutionPath, event: &Event, page: &str, has_step_details: bool) 
                 @if event.attempt > 1 { span.muted { " #" (event.attempt) } }
             }
             td.now { (said_within(&event.summary, 300)) }
-        }
-    }
-}
-
-/// How the execution was taken up again from an earlier event; nothing when it never was.
-pub(super) fn branches(facts: &Facts, now: Now) -> Markup {
-    html! {
-        @if facts.branches.len() > 1 {
-            section.card aria-labelledby="branches-title" {
-                h2 #branches-title { "Branches" }
-                ul.branches { @for branch in &facts.branches { (branch_line(branch, now)) } }
-            }
-        }
-    }
-}
-
-fn branch_line(branch: &Branch, now: Now) -> Markup {
-    html! {
-        li {
-            b { "Branch " (said(branch_number(&branch.name))) }
-            @if branch.current { " " span.tag { "current" } }
-            @if !branch.parent_branch.is_empty() {
-                " from event " (branch.cutoff_sequence) " of branch " (said(branch_number(&branch.parent_branch)))
-            }
-            @if !branch.cause.is_empty() { ": " (said(&branch.cause)) }
-            @if let Some(usage) = &branch.usage { ", used " (usage_of(usage)) }
-            @if let Some(time) = moment(branch.create_time.as_ref()) { span.muted { ", " (ago(time, now)) } }
         }
     }
 }

@@ -225,7 +225,7 @@ fn table_row(row: &TableRow) -> Markup {
 }
 
 /// The last error, with all of its text.
-pub(super) fn trouble(error: &ExecutionError, now: Now) -> Markup {
+pub(crate) fn trouble(error: &ExecutionError, now: Now) -> Markup {
     html! {
         div.trouble {
             p.muted {

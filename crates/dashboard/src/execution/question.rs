@@ -217,10 +217,10 @@ impl Asked<'_> {
             },
             Action::RetryFrom => html! {
                 @if !self.step.is_empty() {
-                    label { "Other input for that step, JSON; stay empty to keep it"
+                    label { "New input for the step as JSON (optional; default: the input stays)"
                         textarea name="input" spellcheck="false" { (typed("input")) }
                     }
-                    label { "Message for the worker that runs the step; may stay empty"
+                    label { "Message for the worker that runs the step (optional)"
                         input name="feedback" maxlength="1000" autocomplete="off" value=(typed("feedback"));
                     }
                 } @else {

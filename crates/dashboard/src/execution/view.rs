@@ -7,7 +7,8 @@ use maud::{Markup, html};
 use super::chosen::{Chosen, step_link};
 use super::facts::Facts;
 use super::{
-    action, command, decisions, event, gantt, history, overview, payload, step, steps, timeline,
+    action, branches, command, decisions, event, gantt, history, overview, payload, step, steps,
+    timeline,
 };
 use crate::Site;
 use crate::executions::{ExecutionPath, shown};
@@ -60,13 +61,14 @@ pub(super) fn parts(path: &ExecutionPath, facts: &Facts, visitor: &Visitor, now:
         part("decisions", &decisions::show(path, facts, visitor, now)),
         part("actions", &action::buttons(path, facts, visitor)),
         part("overview", &overview::now(facts, now)),
+        part("family", &facts.family.show(now)),
         part("graph", &steps::graph(path, facts)),
         part("timeline", &over_time(path, facts, now)),
         part("steps", &steps::table(path, facts, visitor, now)),
         part("step", &step::chosen(path, facts, now)),
         part("event", &event::chosen(path, facts)),
         part("payloads", &payload::both(path, facts)),
-        part("branches", &history::branches(facts, now)),
+        part("branches", &branches::show(facts, now)),
         part("commands", &command::show(path, facts)),
     ]
 }

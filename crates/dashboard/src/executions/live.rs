@@ -26,21 +26,20 @@ use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
 use crate::fields::Fields;
-use crate::live::{Part, pause, share, trouble};
+use crate::live::{Part, SLOWEST, pause, share, trouble};
 use crate::problem::Problem;
 use crate::sub_state::finished;
 use crate::time::{Now, moment};
 use crate::visitor::Visitor;
 
-/// How often the page is looked up again, at best and at worst. A row that is neither watched nor on
-/// the page of now is asked for at the slower pace.
+/// The shortest interval between two reads of the page. A row that is neither watched nor on the current page is
+/// read at the interval `SLOWEST`.
 const FASTEST: Duration = Duration::from_secs(1);
-const SLOWEST: Duration = Duration::from_secs(15);
 /// How long the watch may take to open, or a row to be read.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Changes that came together are sent together.
 const TOGETHER: usize = 64;
-/// Rows that are asked for at once.
+/// Rows that are read at the same time.
 const AT_ONCE: usize = 8;
 
 pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {

@@ -5,9 +5,9 @@ use stateway_identity::PageObject;
 use stateway_proto::v1::definition_step::Consequence;
 use stateway_proto::v1::{Approval, DefinitionStep};
 
-use super::desk::Request;
 use super::given;
 use super::may::{May, may, refusal};
+use super::reader::Request;
 use crate::fields::link;
 use crate::permission::provider_of;
 use crate::text::said_within;

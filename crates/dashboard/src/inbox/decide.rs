@@ -7,7 +7,7 @@ use stateway_proto::v1::approval::State;
 use stateway_proto::v1::decide_approval_request::Choice;
 use stateway_proto::v1::{Approval, DecideApprovalRequest};
 
-use super::desk::{Request, read_approval};
+use super::reader::{Request, read_approval};
 use super::{approval, given};
 use crate::Site;
 use crate::acting::own_path;

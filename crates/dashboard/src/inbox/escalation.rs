@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 use stateway_identity::PageObject;
+use stateway_phrases::usage as usage_of;
 use stateway_proto::v1::{Escalation, StepAttempt};
 
-use super::desk::Stuck;
 use super::given;
 use super::may::{May, may, refusal};
+use super::reader::Stuck;
 use crate::fields::link;
 use crate::permission::provider_of;
 use crate::text::{branch_number, error_text, said, said_within};
@@ -115,10 +116,10 @@ fn attempts(history: &[StepAttempt], now: Now) -> Markup {
                     }
                     @if let Some(error) = &attempt.error { ": " (said_within(&error.message, 160)) }
                     @if let Some(time) = moment(attempt.start_time.as_ref()) {
-                        " " span.muted { (ago(time, now)) }
+                        ", " span.muted { (ago(time, now)) }
                     }
                     @if let Some(usage) = &attempt.usage {
-                        " " span.muted { (usage.input_token_count) " + " (usage.output_token_count) " tokens" }
+                        ", " span.muted { (usage_of(usage)) }
                     }
                 }
             }

@@ -14,7 +14,7 @@ use stateway_proto::v1::watch_approvals_response::Kind;
 use stateway_proto::v1::{WatchApprovalsRequest, WatchApprovalsResponse};
 use tonic::Streaming;
 
-use super::desk::{Asked, Desk, Reading};
+use super::reader::{Asked, InboxReader, Reading};
 use super::show::parts;
 use crate::Site;
 use crate::fields::Fields;
@@ -40,11 +40,11 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: F
 
 /// What the inbox shows, whenever something changes.
 fn reader(site: &Site, visitor: Visitor, fields: &Fields) -> BoxStream<'static, Vec<Part>> {
-    let desk = Desk::new(site, &visitor, Asked::of(fields));
+    let reader = InboxReader::new(site, &visitor, Asked::of(fields));
     let follower = Follower {
         site: site.clone(),
         visitor,
-        desk,
+        reader,
         changes: None,
         rest: Duration::ZERO,
     };
@@ -58,7 +58,7 @@ fn reader(site: &Site, visitor: Visitor, fields: &Fields) -> BoxStream<'static, 
 struct Follower {
     site: Site,
     visitor: Visitor,
-    desk: Desk,
+    reader: InboxReader,
     /// The watch on approvals; none where it could not be opened or has ended.
     changes: Option<Streaming<WatchApprovalsResponse>>,
     /// How long to wait after the last read.
@@ -70,8 +70,8 @@ impl Follower {
         tokio::time::sleep(self.rest).await;
         let reading = self.wait().await;
         let begun = Instant::now();
-        let look = self.desk.look(reading).await;
-        let look = look.map(|papers| parts(&papers, &self.desk, Now::stream()));
+        let look = self.reader.look(reading).await;
+        let look = look.map(|inbox| parts(&inbox, &self.reader, Now::stream()));
         self.rest = pause(begun.elapsed(), FASTEST);
         seen(look)
     }

@@ -8,8 +8,8 @@ use stateway_proto::v1::resolution::Action;
 use stateway_proto::v1::{Escalation, ResolveEscalationRequest};
 
 use super::decide::{back, unnamed};
-use super::desk::read_escalation;
 use super::given;
+use super::reader::read_escalation;
 use crate::Site;
 use crate::compensation;
 use crate::fields::Fields;

@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::desk::{Asked, Desk, Papers, Reading, Settled};
 use super::given;
+use super::reader::{Asked, InboxPage, InboxReader, Reading, Settled};
 use crate::Site;
 use crate::executions::unreachable;
 use crate::fields::Fields;
@@ -18,25 +18,25 @@ use crate::time::Now;
 use crate::visitor::Visitor;
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let mut desk = Desk::new(&site, &visitor, Asked::of(&fields));
-    let papers = desk.look(Reading::Everything).await;
-    let asked = &desk.asked;
+    let mut reader = InboxReader::new(&site, &visitor, Asked::of(&fields));
+    let inbox = reader.look(Reading::Everything).await;
+    let asked = &reader.asked;
     let live = asked.link("/inbox/live", &asked.requests, &asked.stuck);
     let page = Page {
         section: Section::Inbox,
         title: "Inbox",
-        live: papers.is_ok().then_some(live.as_str()),
-        content: content(&papers, &desk, Now::page()),
+        live: inbox.is_ok().then_some(live.as_str()),
+        content: content(&inbox, &reader, Now::page()),
     };
     page.show(&visitor)
 }
 
-fn content(papers: &Result<Papers, Problem>, desk: &Desk, now: Now) -> Markup {
+fn content(inbox: &Result<InboxPage, Problem>, reader: &InboxReader, now: Now) -> Markup {
     html! {
         div.title { h1 { "Inbox" } p.muted { "Approvals and escalations that wait for a person." } }
-        (views(desk.asked.mine))
-        @match papers {
-            Ok(papers) => div.desk { @for part in parts(papers, desk, now) { (part.html) } },
+        (views(reader.asked.mine))
+        @match inbox {
+            Ok(inbox) => div.inbox { @for part in parts(inbox, reader, now) { (part.html) } },
             Err(problem) => (problem.render()),
         }
     }
@@ -52,31 +52,31 @@ fn views(mine: bool) -> Markup {
 }
 
 /// The parts of the page that change.
-pub(super) fn parts(papers: &Papers, desk: &Desk, now: Now) -> Vec<Part> {
+pub(super) fn parts(inbox: &InboxPage, reader: &InboxReader, now: Now) -> Vec<Part> {
     vec![
         Part::new(
             "unreachable",
-            unreachable(&papers.unreachable, "approvals and escalations"),
+            unreachable(&inbox.unreachable, "approvals and escalations"),
         ),
-        Part::new("requests", requests(papers, desk)),
-        Part::new("stuck", stuck(papers, &desk.asked)),
-        Part::new("decided", decided(papers, now)),
+        Part::new("requests", requests(inbox, reader)),
+        Part::new("stuck", stuck(inbox, &reader.asked)),
+        Part::new("decided", decided(inbox, now)),
     ]
 }
 
-fn requests(papers: &Papers, desk: &Desk) -> Markup {
-    let (asked, count) = (&desk.asked, papers.requests.len());
+fn requests(inbox: &InboxPage, reader: &InboxReader) -> Markup {
+    let (asked, count) = (&reader.asked, inbox.requests.len());
     html! {
         section #requests aria-labelledby="requests-title" {
-            h2 #requests-title { "Approvals " span.count { (count) @if !papers.older_requests.is_empty() { "+" } } }
+            h2 #requests-title { "Approvals " span.count { (count) @if !inbox.older_requests.is_empty() { "+" } } }
             @if count == 0 {
-                p.nothing { (nothing(desk)) }
+                p.nothing { (nothing(reader)) }
             } @else {
                 ul.cards {
-                    @for card in &papers.requests { (card) }
+                    @for card in &inbox.requests { (card) }
                 }
             }
-            (pager("Pages of approvals", &asked.requests, &papers.older_requests, |page| {
+            (pager("Pages of approvals", &asked.requests, &inbox.older_requests, |page| {
                 asked.link("/inbox", page, &asked.stuck)
             }))
         }
@@ -95,42 +95,42 @@ fn pager(label: &str, page: &str, older: &str, link: impl Fn(&str) -> String) ->
     }
 }
 
-fn nothing(desk: &Desk) -> &'static str {
-    match (desk.asked.mine, desk.visitor.acting.actor.is_empty()) {
+fn nothing(reader: &InboxReader) -> &'static str {
+    match (reader.asked.mine, reader.visitor.acting.actor.is_empty()) {
         (true, true) => "Enter your name and your roles to see what waits for you.",
         (true, false) => "Nothing waits for you.",
         (false, _) => "No approval is pending.",
     }
 }
 
-fn stuck(papers: &Papers, asked: &Asked) -> Markup {
-    let count = papers.stuck.len();
+fn stuck(inbox: &InboxPage, asked: &Asked) -> Markup {
+    let count = inbox.stuck.len();
     html! {
         section #stuck aria-labelledby="stuck-title" {
-            h2 #stuck-title { "Escalations " span.count { (count) @if !papers.older_stuck.is_empty() { "+" } } }
+            h2 #stuck-title { "Escalations " span.count { (count) @if !inbox.older_stuck.is_empty() { "+" } } }
             @if count == 0 {
                 p.nothing { "No escalation is pending." }
             } @else {
                 ul.cards {
-                    @for card in &papers.stuck { (card) }
+                    @for card in &inbox.stuck { (card) }
                 }
             }
-            (pager("Pages of escalations", &asked.stuck, &papers.older_stuck, |page| {
+            (pager("Pages of escalations", &asked.stuck, &inbox.older_stuck, |page| {
                 asked.link("/inbox", &asked.requests, page)
             }))
         }
     }
 }
 
-fn decided(papers: &Papers, now: Now) -> Markup {
+fn decided(inbox: &InboxPage, now: Now) -> Markup {
     html! {
         section #decided aria-labelledby="decided-title" {
             h2 #decided-title { "Recent decisions" }
-            @if papers.decided.is_empty() {
+            @if inbox.decided.is_empty() {
                 p.nothing { "No recent decisions." }
             } @else {
                 ul.decided {
-                    @for settled in &papers.decided {
+                    @for settled in &inbox.decided {
                         li {
                             @match settled {
                                 Settled::Approval(one) => {

@@ -9,6 +9,7 @@ use stateway_proto::v1::{ListWorkersRequest, Worker};
 
 use super::worker::{facts, presence, task_line};
 use crate::Site;
+use crate::execution::trouble;
 use crate::layout::Section;
 use crate::live::{Part, every, share};
 use crate::page::Page;
@@ -106,6 +107,7 @@ fn part(worker: &Worker, now: Now) -> Markup {
             section.card aria-labelledby="worker-title" {
                 div.card-head { h2 #worker-title { "Worker" } (presence(worker)) }
                 (facts(worker, now))
+                @if let Some(failure) = &worker.last_failure { (trouble(failure, now)) }
             }
             section.card aria-labelledby="tasks-title" {
                 h2 #tasks-title { "Tasks " span.count { (worker.task_count) } }

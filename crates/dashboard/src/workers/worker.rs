@@ -1,7 +1,8 @@
 //! The workers that are connected, or that may still reconnect to their tasks.
 
 use maud::{Markup, html};
-use stateway_proto::v1::{HeldTask, Worker};
+use stateway_phrases::{grouped, per_minute, span};
+use stateway_proto::v1::{HeldTask, RecentTasks, Worker};
 
 use super::detail::path_of;
 use crate::executions::{path_of as execution_path, shown};
@@ -59,6 +60,9 @@ pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
             @if !worker.skills.is_empty() { dt { "Skills" } dd { (words(&worker.skills, "")) } }
             dt { "Tenant" }
             dd { @if worker.tenant.is_empty() { "everyone's tasks" } @else { (said_within(&worker.tenant, 60)) } }
+            @if !worker.version.is_empty() { dt { "Version" } dd { (said_within(&worker.version, 64)) } }
+            @if !worker.sdk.is_empty() { dt { "Library" } dd { (said_within(&worker.sdk, 64)) } }
+            @if let Some(recent) = &worker.recent_tasks { dt { "Rate" } dd { (rate(recent)) } }
             dt { "Provider" } dd { (said_within(provider_of(&worker.name), 60)) }
             @if let Some(time) = moment(worker.connect_time.as_ref()) {
                 dt { "Connected" } dd { (lasting(time, now)) }
@@ -70,6 +74,17 @@ pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
                 dt { "Lease" } dd { "without a message, its tasks go to other workers " (until(time, now)) }
             }
         }
+    }
+}
+
+/// Tasks per minute, and over which time.
+fn rate(recent: &RecentTasks) -> Markup {
+    let (completed, failed) = per_minute(recent);
+    let seconds = recent.window.as_ref().map_or(0, |window| window.seconds);
+    html! {
+        (completed) " completed and " (failed) " failed per minute "
+        span.muted { "(last " (span(seconds)) ")" }
+        @if recent.refused_count > 0 { ", " (grouped(recent.refused_count.into())) " messages refused" }
     }
 }
 

@@ -425,3 +425,48 @@ async fn parent_and_child_link_to_each_other() {
     assert!(head.contains("Child of"), "{head}");
     assert!(head.contains("href=\"/executions/b/one\""), "{head}");
 }
+
+#[tokio::test]
+async fn parents_siblings_and_children_are_drawn_as_one_tree() {
+    let rig = Rig::start().await;
+    rig.apply(GATE).await;
+    rig.apply("name: middle\nsteps:\n  - {name: deep, workflow: gate}\n")
+        .await;
+    rig.apply(
+        "name: top\nsteps:\n  - {name: left, workflow: middle}\n  - {name: right, workflow: middle}\n",
+    )
+    .await;
+    let top = rig.begin("top", "one", "").await;
+    let grown = |seen: &v1::Execution| seen.steps.iter().all(|step| !step.child.is_empty());
+    rig.until(&top, grown).await;
+    let middle = rig.get(&top).await.steps[0].child.clone();
+    rig.until(&middle, grown).await;
+    let deep = rig.get(&middle).await.steps[0].child.clone();
+    let mut browser = rig.browser();
+    for name in [&top, &middle, &deep] {
+        let path = name.replace("providers/b/executions/", "/executions/b/");
+        let page = browser.get(&path).await;
+        let family = between(&page.body, "id=\"family\"", "id=\"graph\"");
+        // From every member the whole line is drawn: the top, below it the middle, below that the last.
+        let places = [&top, &middle, &deep].map(|member| {
+            let href = member.replace("providers/b/executions/", "href=\"/executions/b/");
+            family
+                .find(&format!("{href}\""))
+                .unwrap_or_else(|| panic!("{member}: {family}"))
+        });
+        assert!(places.is_sorted(), "{family}");
+        assert_eq!(family.matches("this execution").count(), 1, "{family}");
+        assert!(family.contains("badge waiting"), "{family}");
+        let here = format!("href=\"{path}\" aria-current=\"page\"");
+        assert!(family.contains(&here), "{family}");
+    }
+    let page = browser.get("/executions/b/one").await;
+    let family = between(&page.body, "id=\"family\"", "id=\"graph\"");
+    assert_eq!(family.matches("<li>").count(), 5, "{family}");
+    // An execution without relatives has no tree.
+    let alone = rig.begin("gate", "alone", "").await;
+    let page = browser
+        .get(&alone.replace("providers/b/executions/", "/executions/b/"))
+        .await;
+    assert!(!page.body.contains("family-title"));
+}

@@ -180,7 +180,7 @@ fn report_cycles(draft: &Draft, edges: &[Vec<usize>], order: &[usize], problems:
             Rule::Unreachable,
             draft.steps[at].name,
             format!("`{name}` can never start: it waits for steps that wait for each other"),
-            "Break the cycle it depends on.",
+            "Remove the cycle that the step depends on.",
         );
     }
 }

@@ -20,7 +20,7 @@ impl Engine {
     /// There is none of this id, or the store cannot be read.
     pub async fn verify(&self, id: Arc<str>) -> Result<Verdict> {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
-        let memory = self.inner.request_memory;
+        let memory = self.inner.request_id_retention;
         let found = self.read(move |reader| {
             let context = InspectionContext {
                 catalogue: &catalogue,
@@ -41,7 +41,7 @@ impl Engine {
     /// The store cannot be read.
     pub async fn verify_batch(&self, after: i64, limit: usize) -> Result<Inspected> {
         let (catalogue, now) = (Arc::clone(&self.inner.catalogue), self.now());
-        let memory = self.inner.request_memory;
+        let memory = self.inner.request_id_retention;
         let page = self.read(move |reader| {
             let context = InspectionContext {
                 catalogue: &catalogue,
@@ -76,7 +76,7 @@ impl Engine {
         Ok(found.into_iter().map(verdict).collect())
     }
 
-    /// How many executions there are.
+    /// The number of executions.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -101,12 +101,12 @@ impl Engine {
         .await
     }
 
-    /// Puts right what contradicts an execution's log; where the log is not whole, the work goes
-    /// on as a new branch from the last event that can be trusted.
+    /// Repairs stored data that contradicts the log of an execution. If the log itself is damaged, the execution
+    /// continues on a new branch after the last event that can be trusted.
     ///
     /// # Errors
-    /// There is none of this id, it has changed since it was looked at, it cannot be recovered, or
-    /// recovering it would do work again and that is not wanted.
+    /// The execution is unknown, has changed since it was verified, cannot be recovered, or would run steps again
+    /// although the caller excludes that.
     pub async fn recover(
         &self,
         id: Arc<str>,

@@ -14,7 +14,7 @@ use super::address::inside;
 /// The most entries a list may have.
 pub const MOST_ENTRIES: usize = 1_000;
 
-/// Where HTTP steps may go. Empty means nowhere.
+/// The addresses that HTTP steps may call. Empty: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowList {
     entries: Vec<Entry>,
@@ -38,7 +38,7 @@ pub enum NotAllowed {
     /// Nothing is allowed.
     #[error("HTTP steps are off: `http.allow` of the provider is empty")]
     Nothing,
-    /// No entry covers it.
+    /// No entry covers the address.
     #[error("{0} is in no entry of `http.allow`")]
     NoEntry(String),
     /// It is inside a network.
@@ -86,7 +86,7 @@ impl AllowList {
             why,
         };
         if entries.len() > MOST_ENTRIES {
-            return Err(wrong("…", "is one of too many"));
+            return Err(wrong("…", "is one entry too many"));
         }
         let read = |entry: &S| {
             let entry = entry.as_ref();

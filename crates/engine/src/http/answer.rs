@@ -30,15 +30,15 @@ pub(super) enum Trouble {
     NotAllowed(NotAllowed),
     /// No answer came, or not all of it.
     Unreachable(String),
-    /// It took too long.
+    /// The call timed out.
     TooSlow(Duration),
-    /// An answer that says no.
+    /// A response with the status of a failure.
     Refused {
         status: u16,
         message: String,
         retry_after: Option<Duration>,
     },
-    /// An answer that cannot be used.
+    /// A response that cannot be used.
     Odd { code: &'static str, message: String },
 }
 
@@ -64,7 +64,7 @@ impl Trouble {
             Self::TooSlow(limit) => (
                 ErrorCategory::Timeout,
                 "HTTP_TIMEOUT".into(),
-                format!("no whole answer within {limit:?}"),
+                format!("no complete response within {limit:?}"),
             ),
             Self::Refused {
                 status, message, ..

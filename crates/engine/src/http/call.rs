@@ -18,7 +18,7 @@ use crate::retry_after::retry_after;
 
 /// The most redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
-/// How much of an answer that says no is read for its message.
+/// How many bytes of a failed response are read for the message.
 const MESSAGE_BYTES: usize = 2_048;
 /// Headers that belong to the connection or to the client, not to the request.
 const NOT_YOURS: &[&str] = &[
@@ -139,7 +139,10 @@ impl Caller {
                 Body::Whole(body) => Ok(output(status.as_u16(), &headers, &body)),
                 Body::Cut(_) => Err(Trouble::Odd {
                     code: "HTTP_ANSWER_TOO_LONG",
-                    message: format!("the answer has more than {} bytes", self.max_response_bytes),
+                    message: format!(
+                        "the response has more than {} bytes",
+                        self.max_response_bytes
+                    ),
                 }),
             };
         }
@@ -174,7 +177,7 @@ impl Ready {
         })?;
         let mut next = Self { url, ..self };
         if next.url.origin() != self.url.origin() {
-            // Keys are for whom they were meant.
+            // Credentials are not sent to another host.
             let kept = next
                 .headers
                 .drain()
@@ -192,21 +195,21 @@ impl Ready {
     }
 }
 
-/// Makes a request of what a step says.
+/// Converts the call of a step to an HTTP request.
 fn prepare(call: &Call) -> Result<Ready, Trouble> {
     let unusable = |why: &str| Trouble::Unusable(why.to_owned());
     let method = call.request.method.to_ascii_uppercase();
     let method = Method::from_bytes(method.as_bytes())
         .ok()
         .filter(|method| !matches!(*method, Method::CONNECT | Method::TRACE))
-        .ok_or_else(|| unusable("the method cannot be used"))?;
+        .ok_or_else(|| unusable("the HTTP method is not supported"))?;
     let url = address(&call.request.url)?;
     let mut headers = HeaderMap::new();
     for (name, value) in &call.request.headers {
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Trouble::Unusable(format!("`{name}` is no header")))?;
+            .map_err(|_| Trouble::Unusable(format!("`{name}` is not a valid header name")))?;
         if NOT_YOURS.contains(&name.as_str()) {
-            let why = format!("the header `{name}` belongs to the connection");
+            let why = format!("the header `{name}` is set by the connection");
             return Err(Trouble::Unusable(why));
         }
         let mut value = HeaderValue::from_bytes(value.as_bytes())
@@ -230,13 +233,13 @@ fn prepare(call: &Call) -> Result<Ready, Trouble> {
 
 /// An address that can be called at all.
 fn address(text: &str) -> Result<Url, Trouble> {
-    let url = Url::parse(text).map_err(|_| Trouble::Unusable("the url is not one".to_owned()))?;
+    let url = Url::parse(text).map_err(|_| Trouble::Unusable("the URL is not valid".to_owned()))?;
     if !matches!(url.scheme(), "http" | "https") {
         let why = format!("`{}` is neither http nor https", url.scheme());
         return Err(Trouble::Unusable(why));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        let why = "the url has a user or a password; send a header instead";
+        let why = "the URL has a user or a password; send a header instead";
         return Err(Trouble::Unusable(why.to_owned()));
     }
     Ok(url)
@@ -273,7 +276,9 @@ fn redirect(response: &Response) -> Option<Result<Url, String>> {
         .and_then(|to| to.to_str().ok())
         .and_then(|to| response.url().join(to).ok());
     let Some(to) = to else {
-        return Some(Err("a redirect to nowhere".to_owned()));
+        return Some(Err(
+            "a redirect without a valid `Location` header".to_owned()
+        ));
     };
     Some(match address(to.as_str()) {
         Ok(url) => Ok(url),

@@ -49,7 +49,7 @@ impl Keeper {
             return Err(EngineError::new(
                 ErrorKind::FailedPrecondition,
                 "NOT_FORKED",
-                "only a succeeded execution is forked; this one keeps its name",
+                "only a succeeded execution is forked; this execution is reopened under its own name",
             )
             .hint("Leave the id of the new execution out."));
         }
@@ -110,7 +110,7 @@ impl Keeper {
             self.dispatch.remove(number, &task.step);
             if let Err(error) = self.command(number, cause, Verb::ReleaseTask { task, lost: false })
             {
-                tracing::warn!(number, "an attempt cannot be put up again: {error}");
+                tracing::warn!(number, "an attempt cannot be queued again: {error}");
             }
         }
     }

@@ -120,7 +120,7 @@ impl Keeper {
     /// The execution at the top of the tree of an execution.
     fn root_of(&mut self, number: i64) -> Result<i64> {
         let mut at = number;
-        // No execution is deeper, whatever a row says.
+        // No execution is deeper, whatever depth a row has.
         for _ in 0..=MAX_CHILD_DEPTH {
             let (root, parent) = match self.executions.get(at) {
                 Some(live) => (live.root, live.origin.parent.clone()),
@@ -283,7 +283,7 @@ impl Keeper {
         let cause: Arc<str> = cause::PARENT.into();
         // One that has ended by itself needs no ending; its parent learns of it again.
         if let Err(error) = self.command(number, &cause, cancel_child(kill)) {
-            tracing::debug!(number, "a child needs no ending: {error}");
+            tracing::debug!(number, "a child had already ended: {error}");
         }
     }
 }

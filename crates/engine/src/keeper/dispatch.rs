@@ -106,7 +106,7 @@ pub(super) struct Worker {
     fed: usize,
     /// Since when it is connected.
     pub(super) since: Option<Timestamp>,
-    /// Until when its tasks stay with it if it says nothing.
+    /// Until when its tasks stay with it if it sends nothing.
     pub(super) until: Instant,
     /// The heartbeat of one of its tasks timed out, and no message has come from it since.
     silent: bool,
@@ -632,7 +632,7 @@ fn still_waits(tasks: &BTreeMap<(i64, Arc<str>), Entry>, waiting: &Waiting) -> b
     })
 }
 
-/// The needs a worker meets, its own roles before anyone's.
+/// The needs that a worker meets: those of its roles first, then those without a role.
 fn needs_met(worker: &Worker) -> Vec<Need> {
     if worker.http {
         return vec![Need::Http];

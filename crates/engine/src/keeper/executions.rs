@@ -136,7 +136,7 @@ impl Executions {
         self.trees.remove(&root);
     }
 
-    /// Drops an execution from memory; its row says when it is due.
+    /// Drops an execution from memory; its row has the time of its next timer.
     pub(super) fn forget(&mut self, number: i64) {
         if let Some(live) = self.take(number) {
             self.index.dropped(&live.origin.id);

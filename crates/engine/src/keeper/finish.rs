@@ -352,7 +352,7 @@ impl Keeper {
     }
 
     fn forget_requests(&mut self) {
-        let memory = jiff::SignedDuration::try_from(self.config.request_memory);
+        let memory = jiff::SignedDuration::try_from(self.config.request_id_retention);
         // A clock that was moved forward may be wrong.
         let memory = memory.map(|memory| memory.saturating_add(self.upkeep.moved_forward));
         let before = memory
@@ -360,7 +360,7 @@ impl Keeper {
             .and_then(|memory| self.now.wall.checked_sub(memory).ok());
         let Some(before) = before else { return };
         if let Err(error) = self.store.forget_requests(before, FORGET_AT_ONCE) {
-            tracing::warn!("old request ids cannot be forgotten: {error}");
+            tracing::warn!("old request ids cannot be removed: {error}");
         }
     }
 }

@@ -269,7 +269,10 @@ impl Keeper {
         let cause: Arc<str> = cause::LEASE.into();
         self.dispatch.remove(number, &task.step);
         if let Err(error) = self.command(number, &cause, Verb::ReleaseTask { task, lost: true }) {
-            tracing::debug!(number, "a task of a silent worker was over: {error}");
+            tracing::debug!(
+                number,
+                "the task of a silent worker had already ended: {error}"
+            );
         }
     }
 
@@ -330,7 +333,7 @@ impl Keeper {
             attempt: task.attempt,
             progress: Some(progress),
         };
-        // A withdrawal that crossed the report says that it came too late.
+        // A withdrawal that crossed the report means that the report came too late.
         let _ = self.command(number, &cause, verb);
     }
 
@@ -363,7 +366,12 @@ impl Keeper {
             return;
         }
         if !has {
-            self.refuse(worker, token, STALE, "the attempt is not with this worker");
+            self.refuse(
+                worker,
+                token,
+                STALE,
+                "this worker does not have the attempt",
+            );
             return;
         }
         let cause: Arc<str> = cause::WORKER.into();

@@ -132,7 +132,7 @@ pub(crate) enum Message {
 /// Where a receiver of events begins that was never there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SinkStart {
-    /// With the oldest event there is.
+    /// With the oldest event.
     #[default]
     Beginning,
     /// With the next one.
@@ -273,7 +273,7 @@ impl Inbox {
             return Err(EngineError::new(
                 ErrorKind::Throttled,
                 "ENGINE_BUSY",
-                "the engine has as many requests waiting as it may",
+                "the engine's queue of requests is full",
             )
             .hint("Try again in a moment."));
         }

@@ -15,7 +15,7 @@ use crate::view::Origin;
 pub(super) struct Live {
     pub(super) origin: Arc<Origin>,
     pub(super) state: State,
-    /// What its row says; nothing before the row is written.
+    /// The content of its row; none before the row is written.
     pub(super) status: Option<Status>,
     pub(super) hash: Hash,
     pub(super) since_snapshot: u32,

@@ -7,7 +7,7 @@ use super::{Keeper, Live};
 use crate::recovery::{Code, Finding};
 
 impl Keeper {
-    /// What is wrong in memory. A row that is known to be wrong says nothing about memory.
+    /// What is wrong in memory. A row that is known to be wrong is not evidence about memory.
     pub(super) fn memory_findings(&self, number: i64, row_is_right: bool) -> Vec<Finding> {
         if self.pace.is_waking() {
             // Memory is not complete yet.
@@ -45,7 +45,7 @@ impl Keeper {
                 "an attempt is open, but not in the queue for workers",
             )
             .seen(format!("log: {} is open", order.key))
-            .seen("memory: it is neither with a worker nor in the queue")
+            .seen("memory: neither a worker nor the queue has the attempt")
         })
         .collect()
     }
@@ -75,7 +75,7 @@ impl Keeper {
         let late = due.is_some_and(|due| live.alarm.is_none_or(|alarm| alarm > due));
         // The timer of an execution that this turn touched is set when the turn ends.
         (!live.touched && late).then(|| {
-            Finding::new(Code::T1, "a timer is not set as the log says")
+            Finding::new(Code::T1, "a timer differs from the log")
                 .seen(format!("memory: {}", moment(live.alarm)))
                 .seen(format!("log: {}", moment(due)))
         })
@@ -132,9 +132,7 @@ impl Keeper {
             ),
             _ => Finding::new(Code::F1, "the execution has open work but is not loaded"),
         };
-        let found = found
-            .seen("row: work under way")
-            .seen("memory: it is not there");
+        let found = found.seen("row: work under way").seen("memory: not loaded");
         Some(match damaged {
             Some(damaged) => found.seen(format!("it was set aside: {}", damaged.why)),
             None => found,

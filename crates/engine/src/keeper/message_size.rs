@@ -61,7 +61,7 @@ impl Keeper {
         let cause: Arc<str> = cause::HAND_OUT.into();
         self.dispatch.remove(number, &task.step);
         if let Err(error) = self.command(number, &cause, verb) {
-            tracing::warn!(number, step = %task.step, "a task that is too long was over: {error}");
+            tracing::warn!(number, step = %task.step, "a task that is too large had already ended: {error}");
         }
     }
 

@@ -102,7 +102,7 @@ impl Keeper {
             match error.kind {
                 // It has ended or begun already.
                 ErrorKind::FailedPrecondition | ErrorKind::NotFound => {
-                    tracing::debug!(number, "an execution does not wait any more: {error}");
+                    tracing::debug!(number, "a queued execution no longer waits: {error}");
                     self.slots.give_up(&queued.definition);
                 }
                 ErrorKind::DataLoss | ErrorKind::Internal => {
@@ -110,7 +110,7 @@ impl Keeper {
                     self.slots.give_up(&queued.definition);
                 }
                 _ => {
-                    tracing::error!(number, "a queued execution cannot begin yet: {error}");
+                    tracing::error!(number, "a queued execution cannot start yet: {error}");
                     self.slots.postpone(queued, self.now.steady + TRY_AGAIN);
                 }
             }

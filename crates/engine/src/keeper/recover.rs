@@ -66,7 +66,7 @@ impl Keeper {
                     seen.1, seen.0, expected.1, expected.0
                 ),
             )
-            .hint("Verify it again, then recover what that finds."));
+            .hint("Verify the execution again, then recover it."));
         }
         let row_is_right = inspection.verdict.findings.is_empty();
         inspection.add(self.memory_findings(number, row_is_right));
@@ -181,7 +181,7 @@ impl Keeper {
             ..Recover::default()
         };
         match self.recover(number, &ask, &by, &cause) {
-            // What changed in this very turn is what its log says.
+            // An execution that changed in this turn is as its log has it.
             Err(error) if error.kind != ErrorKind::Throttled => Err(error),
             _ => Ok(()),
         }
@@ -327,7 +327,11 @@ impl Keeper {
         let total = recent.len();
         for (done, number) in recent.into_iter().enumerate() {
             if done > 0 && done % TELL_EVERY == 0 {
-                tracing::info!(done, total, "verifying what was written last");
+                tracing::info!(
+                    done,
+                    total,
+                    "verifying the executions that were written last"
+                );
             }
             let Ok(inspection) = self.inspect(number) else {
                 // It is set aside when it is taken up.

@@ -196,7 +196,7 @@ impl Keeper {
             "EXECUTION_ALREADY_EXISTS",
             format_args!("there is an execution `{id}` already"),
         )
-        .hint("Use another id, or none."))
+        .hint("Choose another id, or leave the id out."))
     }
 
     /// Whether there is an execution of this id. A row without an event is none: nothing of it was
@@ -223,7 +223,7 @@ impl Keeper {
         if self.executions.contains(number) || row.is_none() || self.store.head(number)?.is_some() {
             return Ok(false);
         }
-        tracing::warn!(number, "a row without a log makes room for a new execution");
+        tracing::warn!(number, "a row without a log is replaced by a new execution");
         self.remove_from_disk(&[number])?;
         self.executions.clear_damaged(number);
         Ok(true)
@@ -328,9 +328,9 @@ impl Keeper {
             return Err(EngineError::new(
                 ErrorKind::FailedPrecondition,
                 "EVENTS_NOT_DELIVERED",
-                format_args!("a webhook has not got all events of the execution `{id}` yet"),
+                format_args!("a webhook has not received all events of the execution `{id}` yet"),
             )
-            .hint("Wait until it has, or take the webhook out of the configuration."));
+            .hint("Wait until the webhook has received them, or remove the webhook from the configuration."));
         }
         self.remove_from_disk(&[number])?;
         self.executions.forget(number);
@@ -395,9 +395,9 @@ const LONGEST_ID: usize = 128;
 /// Ids with a `~` are the engine's own: of children and of scheduled starts.
 fn usable_id(id: &str) -> Result<()> {
     let why = if id.len() > LONGEST_ID {
-        format!("an execution id has at most {LONGEST_ID} bytes here")
+        format!("an execution id has at most {LONGEST_ID} bytes")
     } else if id.contains('~') {
-        "an execution id has no `~` here: the engine makes those of children with it".to_owned()
+        "an execution id must not contain `~`: the engine uses it in the ids of children".to_owned()
     } else {
         return Ok(());
     };

@@ -15,7 +15,7 @@ use crate::error::Result;
 
 /// The most executions that one step reads.
 const AT_ONCE: usize = 200;
-/// How long a sweep rests between two steps while there is more.
+/// The pause of a sweep between two steps.
 const BETWEEN_STEPS: Duration = Duration::from_millis(50);
 /// How long a sweep rests at its end, and at the start of the process: by then the configured webhooks
 /// have reported how far they have got.
@@ -57,7 +57,7 @@ impl Keeper {
             let more = match self.sweep_step(index) {
                 Ok(more) => more,
                 Err(error) => {
-                    tracing::warn!("executions that need not be retained stay: {error}");
+                    tracing::warn!("finished executions cannot be removed: {error}");
                     false
                 }
             };

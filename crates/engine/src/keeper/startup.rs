@@ -52,7 +52,7 @@ impl Keeper {
         }
         self.pace.set_waking(next);
         if next.is_some() {
-            tracing::info!("taking up what was left");
+            tracing::info!("continuing open executions");
             return Ok(());
         }
         self.executions.next_wake = self.store.next_wake(self.now.wall)?;

@@ -187,7 +187,7 @@ impl Thread {
         }
     }
 
-    /// How long there is nothing to do unless a message arrives.
+    /// How long the thread can sleep unless a message arrives.
     fn wait(&self) -> Duration {
         let now = self.clock.moment();
         let wait = self.keeper.idle(now).min(LONGEST_WAIT);

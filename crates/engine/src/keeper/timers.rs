@@ -161,7 +161,7 @@ impl Keeper {
                 Ok(_) => fired = true,
                 // One timer may make another pointless; the core rejects that one.
                 Err(error) => {
-                    tracing::trace!(number, "a timer was over: {error}");
+                    tracing::trace!(number, "a timer was no longer needed: {error}");
                     rejected = true;
                 }
             }

@@ -89,7 +89,7 @@ impl Triggers {
 
     /// Makes no scheduled start of a definition any more.
     pub(super) fn stop(&mut self, name: Arc<str>) {
-        tracing::error!(definition = %name, "scheduled starts end until the process restarts");
+        tracing::error!(definition = %name, "scheduled starts have stopped until the process restarts");
         self.clear(&name);
         self.stopped.insert(name);
     }

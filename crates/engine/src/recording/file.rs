@@ -20,7 +20,7 @@ use crate::store::Hash;
 pub const FILE_VERSION: u64 = 1;
 /// The largest file that is read.
 pub const MOST_FILE_BYTES: usize = 256 * 1024 * 1024;
-/// What the first line says the file is.
+/// The kind of the file, in its first line.
 const WHAT: &str = "history";
 
 #[derive(Serialize, Deserialize)]
@@ -221,9 +221,10 @@ impl<'b> Reader<'b> {
     fn take(&self) -> Result<(&'b [u8], &'b [u8])> {
         match self.rest.iter().position(|byte| *byte == b'\n') {
             Some(end) => Ok((&self.rest[..end], &self.rest[end + 1..])),
-            None if self.rest.is_empty() => {
-                wrong(self.line, "the file ends here, before its end was written")
-            }
+            None if self.rest.is_empty() => wrong(
+                self.line,
+                "the file is incomplete: its closing line is missing",
+            ),
             None => wrong(self.line + 1, "the line is cut off"),
         }
     }
@@ -258,12 +259,12 @@ impl<'b> Reader<'b> {
 
     fn end(&self, found: &Recording, whole: bool, digest: &str, before: &[u8]) -> Result<()> {
         if !self.rest.is_empty() {
-            return wrong(self.line + 1, "there is something after the end");
+            return wrong(self.line + 1, "the file has data after its closing line");
         }
         if !whole {
             return wrong(
                 self.line,
-                "the file has not as many rows and events as its end says",
+                "the file has other numbers of rows and events than its closing line states",
             );
         }
         // An unchanged file may contain a log that was damaged in its store; reading the branch
@@ -273,7 +274,7 @@ impl<'b> Reader<'b> {
         }
         // The chain of hashes shows where the log was changed.
         found.check()?;
-        let what = "the file is not what was written: its header, a definition or a branch was \
+        let what = "the file was changed after it was written: its header, a definition or a branch was \
                     changed";
         wrong(self.line, what)
     }

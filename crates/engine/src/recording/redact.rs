@@ -143,7 +143,7 @@ fn hide(data: &mut Data) {
     *data = Data::new(without(data));
 }
 
-/// A value's shape: its keys and lengths, and nothing it says.
+/// The shape of a value: its keys and lengths, without its content.
 fn without(value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,

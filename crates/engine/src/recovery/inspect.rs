@@ -137,7 +137,7 @@ fn unreadable(number: i64, id: Option<Arc<str>>, error: &StoreError) -> Inspecti
     }
 }
 
-/// Looks at an execution; none when there is none of this number.
+/// Verifies an execution; none if no execution has this number.
 fn inspect(
     store: &dyn Reading,
     number: i64,
@@ -283,7 +283,7 @@ impl Verification<'_> {
         }
     }
 
-    /// Replays what can be trusted, and holds the snapshot to it.
+    /// Replays the events that can be trusted, and compares the snapshot with the result.
     fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, Held)> {
         let number = self.kept.origin.number;
         let kept = self.store.snapshot(number, self.kept.status.branch)?;
@@ -399,7 +399,7 @@ impl Verification<'_> {
         Ok(after_loss(state).unwrap_or_default())
     }
 
-    /// Whether the row says what was so at an earlier event.
+    /// Whether the row has the state of an earlier event.
     fn was_so(&self, row: &Status, events: &[Event], first: &Event) -> Result<bool> {
         let Fact::ExecutionCreated { revision, .. } = &first.fact else {
             return Ok(false);
@@ -427,7 +427,7 @@ impl Verification<'_> {
             };
         }
         let left = self.log.after(&trusted.lineage, state.sequence());
-        // One that is over for everyone must not do its work again for the sake of its history.
+        // An execution that has ended for its clients must not run again to repair its history.
         if self.kept.status.ended.is_some() && left.iter().any(is_end) {
             return Remedy::Refused {
                 why: "the execution has ended; only its history is damaged".to_owned(),

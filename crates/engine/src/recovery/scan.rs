@@ -13,14 +13,14 @@ use crate::keeper::{Inbox, Message};
 use crate::store::{Backend, Reading, StoreError};
 use crate::{Clock, Config};
 
-/// How many executions are looked at before a rest.
+/// How many executions are verified before a pause.
 const AT_ONCE: usize = 50;
 /// The part of the time that is rested, as a multiple of the time worked.
 const REST: u32 = 9;
 /// How long progress is kept quiet.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// The thread that looks over all executions; it ends when this is dropped.
+/// The thread that verifies all executions; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Scan {
     stop: Arc<Stop>,
@@ -35,7 +35,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Rests; whether to go on afterwards.
+    /// Pauses; whether to continue afterwards.
     fn rest(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Scan {
         catalogue: &Arc<Catalogue>,
         inbox: &Inbox,
     ) -> Result<Option<Self>, StoreError> {
-        if config.verify_every.is_zero() {
+        if config.verify_interval.is_zero() {
             return Ok(None);
         }
         let stop = Arc::new(Stop::default());
@@ -84,11 +84,11 @@ impl Scan {
             clock: config.clock.clone(),
             memory: memory(config),
         };
-        let every = config.verify_every;
+        let every = config.verify_interval;
         let thread = std::thread::Builder::new()
             .name("stateway-verify".to_owned())
             .spawn(move || {
-                // What was left by the last process is looked at when the engine opens.
+                // The executions that the last process wrote are verified when the engine opens.
                 while round.stop.rest(every) && round.go() {}
             })
             .map_err(|error| StoreError::Failed(format!("no thread to verify with: {error}")))?;
@@ -102,7 +102,7 @@ impl Scan {
 /// How long requests are surely remembered: a look and the forgetting may read the clock apart.
 pub(crate) fn memory(config: &Config) -> SignedDuration {
     const APART: SignedDuration = SignedDuration::from_mins(1);
-    SignedDuration::try_from(config.request_memory).unwrap_or(SignedDuration::MAX) - APART
+    SignedDuration::try_from(config.request_id_retention).unwrap_or(SignedDuration::MAX) - APART
 }
 
 struct Round {
@@ -115,7 +115,7 @@ struct Round {
 }
 
 impl Round {
-    /// Looks at every execution once; whether there is a next round.
+    /// Verifies every execution once; whether another round follows.
     fn go(&self) -> bool {
         let (began, mut told) = (Instant::now(), Instant::now());
         let (mut after, mut looked, mut wrong) = (0, 0_u64, 0_u64);

@@ -31,7 +31,7 @@ pub struct SwitchTrigger {
     pub name: Arc<str>,
     /// False: neither events nor the schedule start executions.
     pub enabled: bool,
-    /// Who asks.
+    /// The caller.
     pub actor: ActorName,
     /// The reason, for people.
     pub comment: Arc<str>,
@@ -53,7 +53,7 @@ pub struct DisabledTrigger {
 /// Offer another revision of its definition to a running execution.
 #[derive(Debug, Clone)]
 pub struct AdoptDefinition {
-    /// The revision; the current one when there is none.
+    /// The revision; none: the current one.
     pub revision: Option<Arc<str>>,
     /// The caller.
     pub actor: super::ActorName,

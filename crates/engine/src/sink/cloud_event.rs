@@ -116,7 +116,7 @@ pub(super) fn name(fact: &Fact) -> String {
     kebab
 }
 
-/// What a fact holds, without its name.
+/// The fields of a fact, without its name.
 fn detail(fact: &Fact) -> Value {
     match serde_json::to_value(fact) {
         Ok(Value::Object(named)) => named.into_iter().next().map_or(json!({}), |(_, held)| held),

@@ -28,15 +28,15 @@ const MANY: &str = "application/cloudevents-batch+json; charset=utf-8";
 
 /// What became of some events.
 pub(super) enum Delivered {
-    /// So many of them were taken.
+    /// The receiver accepted this many events.
     All(usize),
-    /// The receiver wants nothing any more.
+    /// The receiver no longer exists.
     Gone,
 }
 
 /// What became of a message.
 pub(super) enum Pushed {
-    /// So many events were in it.
+    /// The number of events in the message.
     Done(usize),
     Gone,
     TooLong,

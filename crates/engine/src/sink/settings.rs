@@ -19,18 +19,18 @@ const LONGEST_NAME: usize = 64;
 pub struct WebhookSettings {
     /// Its name. Its position in the log is stored under this name, so a new name starts from the beginning.
     pub name: String,
-    /// Where events are posted to.
+    /// The URL that events are sent to.
     pub url: String,
-    /// What they are signed with. With several, each message has a signature of each, so that a
+    /// The secrets that sign the messages. With several, each message has a signature of each, so that a
     /// receiver can change over.
     pub secrets: Vec<Secret>,
     /// Which events, by name or by the beginning of names and `*`; all of them when empty.
     pub events: Vec<String>,
-    /// How many events may go together; one by one when it is 1.
+    /// The maximum number of events in a message.
     pub batch: usize,
     /// How long the receiver may take to answer.
     pub timeout: Duration,
-    /// Where it begins when it was never there before.
+    /// The first event of a new webhook.
     pub from: SinkStart,
 }
 
@@ -80,33 +80,33 @@ pub enum WebhookError {
     /// No task can be spawned here.
     #[error("webhooks need a Tokio runtime")]
     NoRuntime,
-    /// The name is none.
+    /// The name is not valid.
     #[error("`{0}` cannot be a webhook's name: use up to 64 letters, digits, `-`, `_` and `.`")]
     Name(String),
-    /// Two have the same name.
+    /// Two webhooks have the same name.
     #[error("two webhooks are called `{0}`")]
     Twice(String),
-    /// It cannot be posted to.
+    /// Events cannot be sent to the URL.
     #[error("the url of webhook `{name}` {why}")]
     Url {
         /// The webhook.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with the URL.
         why: &'static str,
     },
-    /// Nothing to sign with.
+    /// The webhook has no secret.
     #[error("webhook `{0}` has no secret to sign with")]
     NoSecret(String),
-    /// There is no such event.
-    #[error("webhook `{name}` asks for events `{events}`, which there are not")]
+    /// No event has this name.
+    #[error("webhook `{name}`: unknown event `{events}`")]
     Events {
         /// The webhook.
         name: String,
-        /// What it asks for.
+        /// The name or pattern that no event has.
         events: String,
     },
-    /// There can be no client.
-    #[error("there can be no HTTP client for webhook `{name}`: {why}")]
+    /// The HTTP client cannot be created.
+    #[error("the HTTP client of webhook `{name}` cannot be created: {why}")]
     Client {
         /// The webhook.
         name: String,
@@ -118,7 +118,7 @@ pub enum WebhookError {
 /// The events a webhook wants.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    /// All of them when there is nothing here.
+    /// Empty: all events.
     names: Option<BTreeSet<&'static str>>,
 }
 

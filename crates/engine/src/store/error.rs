@@ -8,7 +8,7 @@ use thiserror::Error;
 /// What is wrong with the store.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// Another process has it.
+    /// Another process uses the store.
     #[error("the store {} is in use by another process{}", path.display(), who(.holder))]
     InUse {
         /// The file.
@@ -23,12 +23,12 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// The schema version of the file.
         found: i64,
-        /// What this version knows.
+        /// The newest schema version that this build supports.
         known: i64,
     },
-    /// It cannot be opened.
+    /// The store cannot be opened.
     #[error("the store {} cannot be opened: {why}", path.display())]
     Unopened {
         /// The file.
@@ -42,13 +42,13 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
-    /// It cannot be written.
+    /// The store cannot be written.
     #[error("the store cannot be written: the file or its folder is read-only")]
     ReadOnly,
-    /// There is no room.
+    /// The disk is full.
     #[error("the store cannot be written: the disk is full")]
     Full,
-    /// What is in it makes no sense.
+    /// The content of the store is damaged.
     #[error("the store is damaged: {what}")]
     Corrupt {
         /// What was found.

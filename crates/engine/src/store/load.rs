@@ -54,7 +54,7 @@ impl LogRow<'_> {
     }
 }
 
-/// Brings an execution back: its snapshot, if there is one, and what came after.
+/// Loads an execution: its snapshot, if it has one, and the events after it.
 pub(crate) fn load(
     store: &dyn Reading,
     kept: ExecutionRow,
@@ -148,7 +148,7 @@ fn at_beginning(
     })
 }
 
-/// The state of the newest snapshot, if there is one that this build can read.
+/// The state of the newest snapshot that this build can read, if any.
 fn at_snapshot(
     store: &dyn Reading,
     kept: &ExecutionRow,
@@ -189,7 +189,7 @@ pub(crate) fn plan(
     catalogue.plan(revision, || {
         store.source(revision)?.ok_or_else(|| {
             StoreError::corrupt(format_args!(
-                "the definition of revision {revision} is gone"
+                "the definition of revision {revision} is missing"
             ))
         })
     })
@@ -202,7 +202,7 @@ fn follow(number: i64, before: &Hash, row: &LogRow<'_>) -> Result<Hash, StoreErr
         return Ok(wanted);
     }
     Err(StoreError::corrupt(format_args!(
-        "the log of execution {number} is not what was written, at position {}",
+        "the log of execution {number} was changed after it was written, at position {}",
         row.position
     )))
 }

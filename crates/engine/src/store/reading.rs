@@ -88,7 +88,7 @@ pub(crate) trait RowReading {
     /// The numbers of executions after one, in order.
     fn numbers(&self, after: i64, limit: usize) -> Result<Vec<i64>>;
 
-    /// How many executions there are.
+    /// The number of executions.
     fn total(&self) -> Result<u64>;
 
     /// The highest number that was ever given to an execution.

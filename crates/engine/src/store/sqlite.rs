@@ -86,13 +86,13 @@ impl Drop for Sqlite {
         if self.writer.is_none() {
             return;
         }
-        // Readers may be open for a while yet, so the last one to close would not do it: whoever
-        // copies the file of an engine that has stopped is to have everything.
+        // Readers may stay open, so SQLite would not move the log when the writer closes. A copy of the
+        // file of a stopped engine must be complete.
         let moved = self
             .connection
             .pragma(None, "wal_checkpoint", "truncate", |_| Ok(()));
         if let Err(error) = moved {
-            tracing::warn!("the store's log stays beside it: {error}");
+            tracing::warn!("the write-ahead log of the store cannot be removed: {error}");
         }
     }
 }

@@ -9,7 +9,7 @@ use stateway_model::{Reason, SubState};
 
 use crate::view::Origin;
 
-/// Where an execution is, as its row says it.
+/// The state of an execution, as its row has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) branch: u32,

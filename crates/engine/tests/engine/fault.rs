@@ -427,7 +427,10 @@ async fn a_swapped_event_is_noticed() {
     });
     let error = lab.engine.get(started.id).await.unwrap_err();
     assert_eq!(error.reason, "STORE_DAMAGED");
-    assert!(error.message.contains("is not what was written"), "{error}");
+    assert!(
+        error.message.contains("was changed after it was written"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -150,7 +150,7 @@ fn a_file_that_was_changed_is_refused_with_the_line() {
 
     let changed = told(with(event, &|line| line.replace("\"n\":1", "\"n\":2")));
     assert_eq!(changed.line, row, "{changed}");
-    assert!(changed.what.contains("not what was written"), "{changed}");
+    assert!(changed.what.contains("changed after"), "{changed}");
     let version = told(with(1, &|line| {
         line.replace("\"version\":1", "\"version\":2")
     }));

@@ -67,13 +67,17 @@ impl Activity {
 
     /// Resolves when the connection of an unauthenticated client must be closed: because its time
     /// is over or, if `cut` is cancelled, because of newer ones.
-    pub(super) async fn unproven(&self, limits: &ConnectionLimits, cut: Option<CancellationToken>) {
+    pub(super) async fn unauthenticated(
+        &self,
+        limits: &ConnectionLimits,
+        cut: Option<CancellationToken>,
+    ) {
         let Some(cut) = cut.filter(|_| !self.is_proven()) else {
             return std::future::pending().await;
         };
         let reason = tokio::select! {
-            () = cut.cancelled() => "too-many-unproven",
-            () = tokio::time::sleep_until(self.opened + limits.unproven_timeout) => "unproven-timeout",
+            () = cut.cancelled() => "too-many-unauthenticated",
+            () = tokio::time::sleep_until(self.opened + limits.authentication_timeout) => "authentication-timeout",
         };
         if self.is_proven() {
             return std::future::pending().await;
@@ -136,7 +140,7 @@ mod tests {
     const LIMITS: ConnectionLimits = ConnectionLimits {
         handshake_timeout: Duration::from_secs(10),
         idle_timeout: Duration::from_secs(300),
-        unproven_timeout: Duration::from_secs(30),
+        authentication_timeout: Duration::from_secs(30),
         max_streams: 1,
     };
 

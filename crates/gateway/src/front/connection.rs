@@ -55,7 +55,7 @@ pub(crate) struct ConnectionLimits {
     /// Time without an open call.
     pub(crate) idle_timeout: Duration,
     /// Time until the client must be authenticated, if authentication is configured.
-    pub(crate) unproven_timeout: Duration,
+    pub(crate) authentication_timeout: Duration,
     /// Calls and streams at the same time.
     pub(crate) max_streams: u32,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Connections {
     http: Builder<TokioExecutor>,
     tls: Option<Arc<Tls>>,
     /// Connections whose client is not authenticated. None without authentication.
-    unproven: Option<Arc<Handshakes>>,
+    unauthenticated: Option<Arc<Handshakes>>,
     /// No new calls: each connection ends with the calls that it has.
     stop: CancellationToken,
     /// Ends connections whatever they do.
@@ -80,7 +80,7 @@ impl Connections {
         front: Front,
         limits: ConnectionLimits,
         tls: Option<Arc<Tls>>,
-        max_unproven: Option<usize>,
+        max_unauthenticated: Option<usize>,
         stop: CancellationToken,
         cut: CancellationToken,
     ) -> Self {
@@ -107,7 +107,7 @@ impl Connections {
             limits,
             http,
             tls,
-            unproven: max_unproven.map(Handshakes::new),
+            unauthenticated: max_unauthenticated.map(Handshakes::new),
             stop,
             cut,
         }
@@ -115,15 +115,15 @@ impl Connections {
 
     /// Serves one connection to its end.
     pub(crate) async fn serve(self, stream: TcpStream, peer: Peer) {
-        let unproven = self.unproven.as_ref().map(Handshakes::begin);
-        let activity = Arc::new(Activity::new(unproven.is_none()));
-        let cut_off = unproven.as_ref().map(Handshake::cut);
+        let unauthenticated = self.unauthenticated.as_ref().map(Handshakes::begin);
+        let activity = Arc::new(Activity::new(unauthenticated.is_none()));
+        let cut_off = unauthenticated.as_ref().map(Handshake::cut);
         // A connection that is gone fails with its first read.
         let _ = stream.set_nodelay(true);
         // Boxed: a handshake needs its room for milliseconds, a connection is open for hours.
         let secured = tokio::select! {
             stream = Box::pin(self.secured(stream, peer, &activity)) => stream,
-            () = activity.unproven(&self.limits, cut_off.clone()) => {
+            () = activity.unauthenticated(&self.limits, cut_off.clone()) => {
                 count_cut(&activity, peer);
                 None
             }
@@ -140,7 +140,7 @@ impl Connections {
             tls: self.tls.clone(),
             certificate,
             activity: activity.clone(),
-            unproven: Mutex::new(unproven),
+            unauthenticated: Mutex::new(unauthenticated),
         });
         let io = TokioIo::new(ClientStream::new(stream, activity.clone()));
         let (front, calls) = (self.front, activity.clone());
@@ -156,7 +156,7 @@ impl Connections {
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = activity.silence(&self.limits) => None,
-            () = activity.unproven(&self.limits, cut_off) => return count_cut(&activity, peer),
+            () = activity.unauthenticated(&self.limits, cut_off) => return count_cut(&activity, peer),
             () = self.stop.cancelled() => None,
             () = self.cut.cancelled() => return,
         };

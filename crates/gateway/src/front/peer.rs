@@ -28,7 +28,7 @@ pub(super) struct Link {
     pub(super) certificate: Option<ClientCertificate>,
     pub(super) activity: Arc<Activity>,
     /// The place among the connections whose client has proved nothing. None if it has, or need not.
-    pub(super) unproven: Mutex<Option<Handshake>>,
+    pub(super) unauthenticated: Mutex<Option<Handshake>>,
 }
 
 impl Link {
@@ -41,7 +41,7 @@ impl Link {
         if !self.activity.is_proven() {
             self.activity.note_proof();
             drop(
-                self.unproven
+                self.unauthenticated
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .take(),

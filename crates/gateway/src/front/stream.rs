@@ -24,7 +24,7 @@ use super::frames::FrameBudget;
 
 /// The most bytes that a client may send before it has proved who it is. The first request of an honest
 /// client proves it with its headers; the window of the connection may be full of its body by then.
-const MAX_UNPROVEN_BYTES: usize = 2 * 1024 * 1024;
+const MAX_UNAUTHENTICATED_BYTES: usize = 2 * 1024 * 1024;
 
 /// Bytes that wait for a flush: what fits into one TLS record.
 const MAX_GATHERED_BYTES: usize = 16 * 1024;
@@ -45,7 +45,7 @@ pub(super) struct ClientStream {
     gathered: Gathered,
     frames: FrameBudget,
     /// Bytes that were received before the client had proved who it is.
-    unproven: usize,
+    unauthenticated: usize,
     activity: Arc<Activity>,
 }
 
@@ -55,7 +55,7 @@ impl ClientStream {
             stream,
             gathered: Gathered::default(),
             frames: FrameBudget::new(Instant::now()),
-            unproven: 0,
+            unauthenticated: 0,
             activity,
         }
     }
@@ -75,9 +75,9 @@ impl AsyncRead for ClientStream {
         })?;
         let received = &buffer.filled()[before..];
         if !this.activity.is_proven() {
-            this.unproven += received.len();
-            if this.unproven > MAX_UNPROVEN_BYTES {
-                this.activity.note_cut("unproven-bytes");
+            this.unauthenticated += received.len();
+            if this.unauthenticated > MAX_UNAUTHENTICATED_BYTES {
+                this.activity.note_cut("unauthenticated-bytes");
                 let error = "more bytes than a client may send before it is authenticated";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }

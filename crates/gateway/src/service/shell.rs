@@ -49,7 +49,7 @@ pub(crate) struct ShellLimits {
     /// For calls without a deadline.
     pub(crate) default_deadline: Duration,
     /// No call may ask for more.
-    pub(crate) longest_deadline: Duration,
+    pub(crate) max_deadline: Duration,
     /// The largest message.
     pub(crate) max_message_bytes: usize,
 }
@@ -117,7 +117,7 @@ impl Shell {
         let began = Instant::now();
         let (metadata, extensions, message) = request.into_parts();
         let limits = &self.limits;
-        let budget = Budget::of(&metadata, limits.default_deadline, limits.longest_deadline);
+        let budget = Budget::of(&metadata, limits.default_deadline, limits.max_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
         let note = Note::of(&extensions);
@@ -320,7 +320,7 @@ mod tests {
 
     const LIMITS: ShellLimits = ShellLimits {
         default_deadline: Duration::from_secs(30),
-        longest_deadline: Duration::from_secs(60),
+        max_deadline: Duration::from_secs(60),
         max_message_bytes: 1_000,
     };
 

@@ -1,5 +1,6 @@
 //! `stateway.v1.Workers`.
 
+mod activity;
 mod list;
 mod message;
 mod offer;
@@ -25,6 +26,7 @@ use crate::convert;
 use crate::status::Refusal;
 use crate::token::Sealer;
 use crate::upstream::{CallError, Directory, Guarded, Topic};
+pub(crate) use activity::Activities;
 pub(crate) use session::Session;
 
 /// How long a stream may be open before its offer comes.
@@ -35,6 +37,7 @@ pub(crate) struct Workers {
     pub(crate) shell: Arc<Shell>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) sealer: Arc<Sealer>,
+    pub(crate) activities: Activities,
     pub(crate) stop: CancellationToken,
 }
 
@@ -92,6 +95,7 @@ impl Workers {
         let upstream =
             self.directory
                 .one(&call.access, "provider", &sent.provider, Topic::WORKERS)?;
+        let software = offer::software(&sent)?;
         let mut offer = call.workable(&upstream.id, offer::checked(sent)?)?;
         if *call.actor != *ANONYMOUS {
             offer.identity = Arc::clone(&call.actor);
@@ -101,9 +105,12 @@ impl Workers {
         }
         let worker = std::mem::take(&mut offer.worker);
         offer.worker = call.access.worker_id(&worker);
+        let id = Arc::clone(&offer.worker);
         let guarded = upstream.within(&call);
         let connected = guarded.workers(Verb::Work, |workers, call| workers.connect(call, offer));
         let connected = connected.await?;
+        let activity = self.activities.connect(&upstream.id, &id);
+        activity.offered(software);
         let welcome = v1::Welcome {
             worker_id: worker.to_string(),
             lease_duration: Some(convert::duration(connected.lease)),
@@ -112,7 +119,7 @@ impl Workers {
         Ok(Session::new(
             upstream.id.clone(),
             stream,
-            connected.session,
+            (connected.session, activity),
             worker,
             welcome,
             (call, self.stop.clone()),
@@ -217,9 +224,9 @@ async fn queue_of(guarded: Guarded<'_>) -> Result<WorkQueue, CallError> {
     queue.await
 }
 
-fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
+fn worker(activities: &Activities, provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
     let words = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
-    v1::Worker {
+    let mut worker = v1::Worker {
         name: worker_name(provider, &found.offer.worker),
         worker_id: found.offer.worker.to_string(),
         roles: words(&found.offer.roles),
@@ -236,7 +243,12 @@ fn worker(provider: &ProviderId, found: &WorkerStatus) -> v1::Worker {
             .map(|held| held_task(provider, held))
             .collect(),
         lease_expire_time: found.lease_time.map(convert::timestamp),
+        ..v1::Worker::default()
+    };
+    if let Some(activity) = activities.of(provider, &found.offer.worker) {
+        activity.describe(&mut worker);
     }
+    worker
 }
 
 fn held_task(provider: &ProviderId, held: &HeldTask) -> v1::HeldTask {

@@ -55,9 +55,12 @@ impl Upstream {
     }
 
     /// The provider, for a call that is a part of a list over several providers: it may take the
-    /// patience of such a list, or half of what the client's call has left.
+    /// time of `multi_provider_timeout`, or half of what the client's call has left.
     pub(crate) fn merged(&self, call: &Call) -> Guarded<'_> {
-        let patience = self.settings.patience.min(call.remaining() / 2);
+        let patience = self
+            .settings
+            .multi_provider_timeout
+            .min(call.remaining() / 2);
         self.guarded(call, patience.min(self.settings.timeout), true)
     }
 

@@ -246,11 +246,13 @@ fn version_decreased(verb: Verb) -> Error {
 
 /// The refusal to follow more executions than allowed.
 pub(super) fn too_many(hub: &Hub, verb: Verb) -> Error {
-    let most = hub.settings.max_followed;
+    let most = hub.settings.max_watched_executions;
     let message = format!("the watch covers more than {most} executions, which is the maximum");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_EXECUTIONS)
-        .with_hint("Narrow the filter, watch single executions, or raise `watch.max_followed`.")
+        .with_hint(
+            "Narrow the filter, watch single executions, or raise `watch.max_watched_executions`.",
+        )
 }
 
 /// What a follower does after a failure.

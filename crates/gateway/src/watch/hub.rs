@@ -130,7 +130,7 @@ impl Hub {
                     let manner = Manner {
                         is_pushed: key.scope().is_offered(&upstream.capabilities()),
                         buffer: self.settings.buffer,
-                        most: self.settings.max_followed,
+                        most: self.settings.max_watched_executions,
                     };
                     let epoch = uuid::Uuid::new_v4().as_u64_pair().0;
                     let topic = Topic::new(key.clone(), epoch, manner, &upstream.settings);

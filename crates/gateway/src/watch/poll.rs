@@ -36,7 +36,7 @@ pub(super) async fn run(hub: &Arc<Hub>, upstream: &Arc<Upstream>, wake: &Notify)
             .partition(|topic| hub.forget_if_idle(topic));
         drop(idle);
         // What is due soon goes along, so that looks fall into step and batches fill up.
-        let horizon = Instant::now() + upstream.settings.fastest_poll / 2;
+        let horizon = Instant::now() + upstream.settings.min_poll_interval / 2;
         let due: Vec<_> = live
             .iter()
             .filter(|topic| topic.due() <= horizon)
@@ -129,8 +129,8 @@ fn put_off(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) {
 
 /// A pause that grows with each failure in a row, for followers that have nothing else to go by.
 pub(crate) fn pause_after(failures: u32, upstream: &Upstream) -> Duration {
-    let fastest = upstream.settings.fastest_poll;
+    let fastest = upstream.settings.min_poll_interval;
     fastest
         .saturating_mul(1 << failures.min(10))
-        .min(upstream.settings.slowest_poll)
+        .min(upstream.settings.max_poll_interval)
 }

@@ -99,7 +99,7 @@ impl Reader {
         let mut patience = Duration::ZERO;
         for key in keys {
             if let Some(upstream) = hub.upstreams.get(&key.provider) {
-                patience = patience.max(upstream.settings.patience);
+                patience = patience.max(upstream.settings.multi_provider_timeout);
                 members.push(hub.join(upstream, key)?);
             }
         }

@@ -163,7 +163,7 @@ impl Topic {
                 unreachable: false,
                 ended: false,
                 idle_since: now,
-                pace: Pace::new(polls.fastest_poll, polls.slowest_poll),
+                pace: Pace::new(polls.min_poll_interval, polls.max_poll_interval),
                 due: now,
             }),
             news: broadcast::channel(buffer).0,

@@ -18,7 +18,7 @@ use crate::upstream::Upstream;
 /// How a wait ended.
 pub(crate) struct Waited {
     pub(crate) execution: Execution,
-    /// False when the deadline came first.
+    /// False if the deadline passed before the state was reached.
     pub(crate) reached: bool,
 }
 

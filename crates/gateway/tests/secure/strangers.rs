@@ -27,7 +27,7 @@ async fn gateway(
     let mut settings = settings(&folder, &Authority::new("servers"));
     settings.authentication.api_keys = Some(folder.write("keys.json", &file.to_json()));
     settings.handshake_timeout = Duration::from_secs(600);
-    settings.unproven_timeout = Duration::from_secs(600);
+    settings.authentication_timeout = Duration::from_secs(600);
     change(&mut settings);
     (
         folder,
@@ -55,7 +55,8 @@ async fn is_closed(stream: &mut TlsStream<TcpStream>) -> bool {
 
 #[tokio::test]
 async fn beyond_the_limit_the_oldest_stranger_goes_and_proven_clients_stay() {
-    let (folder, running, key) = gateway(|settings| settings.max_unproven_connections = 4).await;
+    let (folder, running, key) =
+        gateway(|settings| settings.max_unauthenticated_connections = 4).await;
     let ca = folder.path("ca.pem");
     let proof = format!("authorization: Bearer {key}\r\n");
     let mut proven = connect(running.address, &ca).await;
@@ -82,7 +83,7 @@ async fn beyond_the_limit_the_oldest_stranger_goes_and_proven_clients_stay() {
 #[tokio::test]
 async fn a_stranger_that_keeps_asking_is_cut_off_in_time_and_a_proven_client_is_not() {
     let time = Duration::from_millis(1500);
-    let (folder, running, key) = gateway(|settings| settings.unproven_timeout = time).await;
+    let (folder, running, key) = gateway(|settings| settings.authentication_timeout = time).await;
     let ca = folder.path("ca.pem");
     let proof = format!("authorization: Bearer {key}\r\n");
     let mut proven = connect(running.address, &ca).await;
@@ -102,7 +103,7 @@ async fn a_stranger_that_keeps_asking_is_cut_off_in_time_and_a_proven_client_is_
 #[tokio::test]
 async fn slow_headers_of_a_stranger_are_cut_off() {
     let time = Duration::from_millis(1500);
-    let (folder, running, _) = gateway(|settings| settings.unproven_timeout = time).await;
+    let (folder, running, _) = gateway(|settings| settings.authentication_timeout = time).await;
     for begin in [
         &b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n"[..],
         // A request over HTTP/2 whose headers do not end.

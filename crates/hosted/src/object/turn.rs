@@ -125,7 +125,7 @@ impl Execution {
                     "EXECUTION_ALREADY_EXISTS",
                     message,
                 )
-                .hint("Use another id, or none."));
+                .hint("Choose another id, or leave the id out."));
             }
             Work::Verb(verb) => self.command(request, *verb)?,
             Work::Settle { hand_out, verb } => self.settle(request, &hand_out, *verb)?,
@@ -196,7 +196,7 @@ impl Execution {
         Err(Refusal::new(
             ErrorKind::FailedPrecondition,
             "STALE_TASK",
-            "the attempt is not with this worker",
+            "this worker does not have the attempt",
         ))
     }
 
@@ -563,9 +563,9 @@ fn check_labels(labels: &Labels) -> Result<(), Refusal> {
 /// Ids with a `~` are those of children.
 fn check_id(id: &str) -> Result<(), Refusal> {
     let why = if id.len() > LONGEST_ID {
-        format!("an execution id has at most {LONGEST_ID} bytes here")
+        format!("an execution id has at most {LONGEST_ID} bytes")
     } else if id.contains('~') {
-        "an execution id has no `~` here: ids of children have one".to_owned()
+        "an execution id must not contain `~`: the engine uses it in the ids of children".to_owned()
     } else if let Err(error) = ExecutionId::new(id) {
         error.to_string()
     } else {

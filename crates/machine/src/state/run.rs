@@ -124,7 +124,7 @@ pub(crate) struct StepRun {
     /// What its attempts cost on abandoned branches.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) spent: Usage,
-    /// The role a person gave it to.
+    /// The role that a person reassigned the step to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<Arc<str>>,
     /// People who gave it to another role; they may not decide about a request of it.

@@ -23,7 +23,7 @@ pub struct Pace {
     /// For how long after a request an execution competes for reads with the others.
     pub wanted: Duration,
     /// The most executions remembered.
-    pub most_executions: usize,
+    pub max_executions: usize,
     /// The most weight remembered, over all executions.
     pub most_weight: usize,
 }
@@ -35,7 +35,7 @@ impl Pace {
         slowest: Duration::from_secs(60),
         moving: Duration::from_secs(10),
         wanted: Duration::from_secs(120),
-        most_executions: 10_000,
+        max_executions: 10_000,
         most_weight: 1_000_000,
     };
 }
@@ -290,7 +290,7 @@ impl<T> Entries<T> {
 
     /// Forgets the half that was not used for the longest time.
     fn make_room(&mut self, pace: &Pace) {
-        if self.by_id.len() <= pace.most_executions && self.weight <= pace.most_weight {
+        if self.by_id.len() <= pace.max_executions && self.weight <= pace.most_weight {
             return;
         }
         let mut uses: Vec<u64> = self.by_id.values().map(|known| known.used).collect();
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_by_count_and_by_weight() {
         let pace = Pace {
-            most_executions: 100,
+            max_executions: 100,
             most_weight: 1_000,
             ..PACE
         };

@@ -1,7 +1,7 @@
-//! The rules of classification, one test each, and seed 001's scenarios by their names.
+//! The rules of classification, one test each, and whole scenarios.
 
 mod explanation;
-mod seed_001;
+mod scenarios;
 
 use std::time::Duration;
 

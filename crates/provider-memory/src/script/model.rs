@@ -153,7 +153,7 @@ pub enum WhenExhausted {
     Stick,
 }
 
-/// Words for an execution to show, whatever they mean.
+/// Native states that an execution of a script reports, with any meaning: for tests of state tables.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pose {

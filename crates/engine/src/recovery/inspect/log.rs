@@ -247,7 +247,7 @@ impl Row {
         let (code, summary, seen) = match self.fault.as_ref()? {
             Fault::Changed => (
                 Code::H1,
-                "events are not what was written",
+                "events were changed after they were written",
                 "the chain of hashes is broken here".to_owned(),
             ),
             Fault::Gap { wanted } => (

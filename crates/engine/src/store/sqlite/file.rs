@@ -65,7 +65,7 @@ impl Files {
         })
     }
 
-    /// Refuses to go on where a file was removed or replaced.
+    /// Fails if a file was removed or replaced.
     pub(super) fn check(&mut self) -> Result<(), StoreError> {
         let log = now(&self.log);
         let same_log = self.opened_log.is_none() || self.opened_log == log;
@@ -115,7 +115,7 @@ impl SharedHandle {
 }
 
 impl DatabaseLock {
-    /// Locks the database file, which is made where there is none.
+    /// Locks the database file, and creates it if it is missing.
     #[cfg(unix)]
     pub(super) fn take(database: &Path, handle: &SharedHandle) -> Result<Option<Self>, StoreError> {
         use std::os::unix::fs::OpenOptionsExt as _;
@@ -158,7 +158,7 @@ impl Drop for DatabaseLock {
     fn drop(&mut self) {
         // Readers may have the handle for longer.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!("the store's lock is held until the process ends: {error}");
+            tracing::warn!("the lock of the store stays until the process ends: {error}");
         }
     }
 }

@@ -18,7 +18,7 @@ impl Drop for FileLock {
         // Closing the file would do, but for a process that is being started from this one and
         // still has all of its files.
         if let Err(error) = self.file.unlock() {
-            tracing::warn!("the store's lock is held until the process ends: {error}");
+            tracing::warn!("the lock of the store stays until the process ends: {error}");
         }
     }
 }
@@ -37,7 +37,7 @@ impl FileLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who holds it is a courtesy; not knowing changes nothing.
+                // The name of the other process is only for the message.
                 let _ = (&file).take(20).read_to_string(&mut holder);
                 return Err(StoreError::InUse {
                     path: store.to_owned(),

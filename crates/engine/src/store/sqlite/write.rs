@@ -197,8 +197,12 @@ impl Sqlite {
                 .connection
                 .pragma(None, "wal_checkpoint", "full", |_| Ok(()));
             match moved {
-                Ok(()) => tracing::error!("the store's log was removed; its content is saved"),
-                Err(error) => tracing::error!("the store's log was removed: {error}"),
+                Ok(()) => tracing::error!(
+                    "the write-ahead log of the store was removed by another program; its content is saved"
+                ),
+                Err(error) => tracing::error!(
+                    "the write-ahead log of the store was removed by another program: {error}"
+                ),
             }
         }
         checked

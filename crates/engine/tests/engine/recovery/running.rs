@@ -87,7 +87,7 @@ async fn a_repeated_request_recovers_once() {
 
 #[tokio::test]
 async fn the_look_over_everything_puts_it_right() {
-    let change = |config: &mut Config| config.verify_every = Duration::from_millis(20);
+    let change = |config: &mut Config| config.verify_interval = Duration::from_millis(20);
     let ((lab, trap), deeds) = (lab(change), Deeds::default());
     let id = adrift(&lab, &trap, &deeds).await;
     let put_right = async {
@@ -153,7 +153,7 @@ async fn f1_a_worker_that_works_for_an_execution_that_is_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_look_while_everything_moves_finds_nothing() {
     let change = |config: &mut Config| {
-        config.verify_every = Duration::from_millis(1);
+        config.verify_interval = Duration::from_millis(1);
         config.snapshot_events = 8;
         config.max_active = 5;
     };
@@ -278,7 +278,7 @@ async fn a_repeated_request_is_answered_the_same() {
 
 #[tokio::test]
 async fn the_look_over_everything_sees_what_is_only_in_memory() {
-    let change = |config: &mut Config| config.verify_every = Duration::from_millis(20);
+    let change = |config: &mut Config| config.verify_interval = Duration::from_millis(20);
     let ((lab, trap), deeds) = (lab(change), Deeds::default());
     lab.apply(ONE).await;
     deeds.worker(&lab, "w");

@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::super::executions::page_token_refused;
 use super::super::validate;
-use super::{Workers, queue_of, readable, worker};
+use super::{Activities, Workers, queue_of, readable, worker};
 use crate::access::ApiCall;
 use crate::parent::Parent;
 use crate::upstream::{CallError, Topic, Upstream};
@@ -65,7 +65,7 @@ impl Workers {
             match (answer, &parent) {
                 (Ok(mut queue), _) => {
                     readable(&call, &turn.0, &mut queue);
-                    page.add(turn, &queue);
+                    page.add(turn, &queue, &self.activities);
                 }
                 (Err(error), Parent::One(_)) => return Err(error.into()),
                 (Err(error), Parent::All) => {
@@ -121,8 +121,9 @@ impl Page {
     }
 
     /// Adds the workers of a provider from its turn on, as far as there is room.
-    fn add(&mut self, Turn(id, last): Turn, queue: &WorkQueue) {
-        let found = queue.workers.iter().map(|found| worker(&id, found));
+    fn add(&mut self, Turn(id, last): Turn, queue: &WorkQueue, activities: &Activities) {
+        let found = queue.workers.iter();
+        let found = found.map(|found| worker(activities, &id, found));
         let follows = |one: &v1::Worker| last.as_ref().is_none_or(|last| one.name > *last);
         let mut found: Vec<_> = found.filter(follows).collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));

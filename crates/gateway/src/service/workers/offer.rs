@@ -6,6 +6,7 @@ use stateway_proto::v1;
 use stateway_provider_api::WorkerOffer;
 use tonic::Status;
 
+use super::activity::Software;
 use crate::status::Refusal;
 
 const LONGEST_WORKER_ID: usize = 128;
@@ -35,6 +36,21 @@ pub(super) fn checked(sent: v1::Offer) -> Result<WorkerOffer, Status> {
         tenant: sent.tenant.into(),
         // The connection has it, not the message.
         identity: "".into(),
+    })
+}
+
+/// The versions that a worker shows to operators.
+pub(super) fn software(sent: &v1::Offer) -> Result<Software, Status> {
+    for (field, text) in [("version", &sent.version), ("sdk", &sent.sdk)] {
+        if !text.is_empty() && !is_name(text) {
+            let message =
+                format!("`{field}` has at most {LONGEST_WORD} characters, no control characters");
+            return Err(Refusal::invalid(field, message).into());
+        }
+    }
+    Ok(Software {
+        version: sent.version.clone(),
+        sdk: sent.sdk.clone(),
     })
 }
 
@@ -144,6 +160,30 @@ mod tests {
         ];
         for offer in wrong {
             assert!(checked(offer.clone()).is_err(), "{offer:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_short_and_printable() {
+        let of = |version: &str, sdk: &str| v1::Offer {
+            version: version.into(),
+            sdk: sdk.into(),
+            ..offer()
+        };
+        let taken = software(&of("1.4-rc1", "stateway-rust/0.1.0")).unwrap();
+        let expected = Software {
+            version: "1.4-rc1".into(),
+            sdk: "stateway-rust/0.1.0".into(),
+        };
+        assert_eq!(taken, expected);
+        let long = "1".repeat(LONGEST_WORD + 1);
+        for wrong in [
+            of(&long, ""),
+            of("", &long),
+            of("1\n2", ""),
+            of("", "\u{7}"),
+        ] {
+            assert!(software(&wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One worker's stream: what it says goes to the engine, what the engine says goes to it.
 //!
-//! Both directions run in the task that polls the answers, so a message needs no other task, no lock and
-//! no wake-up, and everything that is ready leaves in one write.
+//! Both directions run in the task that polls the answers, so a message needs no other task and no wake-up,
+//! and everything that is ready leaves in one write.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use stateway_model::ProviderId;
 use stateway_proto::v1;
 use stateway_proto::v1::stream_tasks_request::Message as Said;
 use stateway_proto::v1::stream_tasks_response::Message;
-use stateway_provider_api::{ANONYMOUS, TaskOutcome, WorkerSession};
+use stateway_provider_api::{ANONYMOUS, TaskOutcome, WorkerMessage, WorkerSession};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, Streaming};
 
+use super::activity::Activity;
 use super::{message, offer, worker_name};
 use crate::access::ApiCall;
 use crate::convert;
@@ -32,6 +33,7 @@ pub(crate) struct Session {
     worker: Arc<str>,
     said: Streaming<v1::StreamTasksRequest>,
     connected: Box<dyn WorkerSession>,
+    activity: Arc<Activity>,
     /// Sent before anything of the engine.
     welcome: Option<v1::Welcome>,
     /// Who the worker is, for the offers that follow.
@@ -48,7 +50,7 @@ impl Session {
     pub(super) fn new(
         provider: ProviderId,
         said: Streaming<v1::StreamTasksRequest>,
-        connected: Box<dyn WorkerSession>,
+        (connected, activity): (Box<dyn WorkerSession>, Arc<Activity>),
         worker: Arc<str>,
         welcome: v1::Welcome,
         (call, stop): (ApiCall, CancellationToken),
@@ -58,6 +60,7 @@ impl Session {
             worker,
             said,
             connected,
+            activity,
             welcome: Some(welcome),
             changed: call.access.clone().changed().boxed(),
             call,
@@ -121,11 +124,13 @@ impl Session {
     }
 
     fn settle(&mut self, token: String, outcome: TaskOutcome, usage: Option<v1::Usage>) {
+        self.activity.answered(&outcome);
         self.connected
             .settle(token, outcome, usage.map(message::usage));
     }
 
     fn offer(&mut self, sent: v1::Offer) -> Result<(), Status> {
+        let software = offer::software(&sent)?;
         let offer = offer::checked(sent)?;
         let mut offer = self.call.workable(&self.provider, offer)?;
         if !offer.worker.is_empty() && offer.worker != self.worker {
@@ -136,6 +141,7 @@ impl Session {
         if *self.call.actor != *ANONYMOUS {
             offer.identity = Arc::clone(&self.call.actor);
         }
+        self.activity.offered(software);
         self.connected.offer(offer);
         Ok(())
     }
@@ -147,6 +153,9 @@ impl Session {
     ) -> Poll<Option<Result<v1::StreamTasksResponse, Status>>> {
         match self.connected.poll_message(context) {
             Poll::Ready(Some(told)) => {
+                if matches!(told, WorkerMessage::Refused { .. }) {
+                    self.activity.refused();
+                }
                 let told = message::told(&self.provider, told);
                 self.ended = matches!(told, Message::Closed(_));
                 Poll::Ready(Some(Ok(wire(told))))

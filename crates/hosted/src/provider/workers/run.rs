@@ -176,7 +176,7 @@ pub(super) async fn release<P: HostPort>(
     let work = Work::Settle { hand_out, verb };
     match shared.send(&execution, ("lease", work), None).await {
         Ok(done) => shared.learn(&done),
-        Err(error) => tracing::debug!("a task of a silent worker was over: {error}"),
+        Err(error) => tracing::debug!("the task of a silent worker had already ended: {error}"),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn cases(
     cases_of((&provider.engine, &provider.line), call, verb, id).await
 }
 
-/// The same without the provider, for what outlives a call.
+/// The same without the provider, for streams that continue after the call.
 pub(super) async fn cases_of(
     (engine, line): (&Engine, &Line),
     call: &Call,

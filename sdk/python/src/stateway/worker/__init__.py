@@ -15,6 +15,7 @@ task that arrives twice runs once. SIGTERM and SIGINT let running handlers finis
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import signal
 import threading
 import uuid
@@ -50,6 +51,13 @@ DRAIN = 30.0
 """Seconds that handlers may continue after a stop, by default."""
 
 
+def _sdk_version() -> str:
+    try:
+        return importlib.metadata.version("stateway")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
 class Worker:
     """A worker. Decorate handlers with `role`, `action` or `any_task`, then call `run` or await `serve`.
 
@@ -68,6 +76,7 @@ class Worker:
         tenant: str = "",
         provider: str = "",
         id: str = "",
+        version: str = "",
         actor: str | None = None,
         drain: float = DRAIN,
         observe: Callable[[WorkerEvent], None] = lambda event: None,
@@ -75,7 +84,8 @@ class Worker:
         channel_options: Sequence[tuple[str, Any]] = (),
     ) -> None:
         """`capacity` is the number of tasks at the same time; `prefetch` further tasks may wait on the worker.
-        `id` is random by default; choose it if the process after a crash should take up its tasks. The worker
+        `id` is random by default; choose it if the process after a crash should take up its tasks. Operators see
+        `version`, the version of your program. The worker
         works in the name of `actor`, who then cannot decide about approvals of these steps. `drain` is the
         time in seconds that handlers have after a stop.
         """
@@ -98,6 +108,8 @@ class Worker:
             prefetch=max(prefetch, 0),
             tenant=tenant,
             provider=provider,
+            version=version,
+            sdk=f"stateway-python/{_sdk_version()}",
         )
 
     @property

@@ -41,7 +41,7 @@ enum End {
 /// Follows until no reader is left, or the approvals cannot be followed.
 pub(super) async fn follow(hub: &ApprovalHub, upstream: &Upstream, topic: &Topic) {
     let settings = &upstream.settings;
-    let mut pace = Pace::new(settings.fastest_poll, settings.slowest_poll);
+    let mut pace = Pace::new(settings.min_poll_interval, settings.max_poll_interval);
     let mut failures = 0;
     loop {
         let mut in_sync = false;
@@ -238,12 +238,12 @@ async fn check(upstream: &Upstream, topic: &Topic) -> Result<bool> {
 
 /// The refusal to follow more approvals than allowed.
 fn too_many(hub: &ApprovalHub, verb: Verb) -> Error {
-    let most = hub.settings.max_followed;
+    let most = hub.settings.max_watched_executions;
     let message =
         format!("the provider has more than {most} pending approvals, the maximum of a watch");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_APPROVALS)
-        .with_hint("List the approvals instead, or raise `watch.max_followed`.")
+        .with_hint("List the approvals instead, or raise `watch.max_watched_executions`.")
 }
 
 /// Waits until the next read is due or is requested. True if no reader is left.

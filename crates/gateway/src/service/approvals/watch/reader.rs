@@ -77,7 +77,10 @@ impl Reader {
         if request.tolerant {
             // A provider that takes longer is named in the bookmark; its approvals come later, as
             // changes.
-            let patience = upstreams.iter().map(|one| one.settings.patience).max();
+            let patience = upstreams
+                .iter()
+                .map(|one| one.settings.multi_provider_timeout)
+                .max();
             let patience = Instant::now() + patience.unwrap_or_default();
             let _ = tokio::time::timeout_at(patience.min(deadline.into()), synced).await;
         } else {

@@ -86,7 +86,7 @@ impl Topic {
             news: broadcast::channel(settings.buffer.max(1)).0,
             sync: watch::channel(Sync::NotYet).0,
             hurried: Notify::new(),
-            most: settings.max_followed,
+            most: settings.max_watched_executions,
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
 
     fn topic(most: usize) -> Topic {
         let settings = WatchSettings {
-            max_followed: most,
+            max_watched_executions: most,
             ..WatchSettings::default()
         };
         Topic::new("p".parse().unwrap(), &settings)

@@ -1,4 +1,4 @@
-//! What lies on the desk: read from the API, each paper once.
+//! Reads the inbox of a visitor from the API; a request that did not change is read and rendered once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ pub(super) struct Stuck {
 
 /// Everything on the page, as cards. A card is rendered when it is read, and once: its payload may be
 /// large, and the script keeps its times true.
-pub(super) struct Papers {
+pub(super) struct InboxPage {
     pub(super) requests: Vec<Markup>,
     /// Where the older ones begin; empty when there are none.
     pub(super) older_requests: String,
@@ -130,7 +130,7 @@ pub(super) struct Papers {
 }
 
 /// Reads the API for one visitor, and remembers what does not change.
-pub(super) struct Desk {
+pub(super) struct InboxReader {
     site: Site,
     pub(super) visitor: Visitor,
     pub(super) asked: Asked,
@@ -143,7 +143,7 @@ pub(super) struct Desk {
     decided_at: Option<Instant>,
 }
 
-impl Desk {
+impl InboxReader {
     pub(super) fn new(site: &Site, visitor: &Visitor, asked: Asked) -> Self {
         Self {
             site: site.clone(),
@@ -158,7 +158,7 @@ impl Desk {
     }
 
     /// What is there now.
-    pub(super) async fn look(&mut self, reading: Reading) -> Result<Papers, Problem> {
+    pub(super) async fn look(&mut self, reading: Reading) -> Result<InboxPage, Problem> {
         let known = self.pending.take();
         let page = match known.filter(|_| reading == Reading::Escalations) {
             Some(known) => known,
@@ -214,7 +214,7 @@ impl Desk {
         let stuck = escalations
             .iter()
             .filter_map(|found| self.stuck.get(&of(&found.name, &found.etag)));
-        Ok(Papers {
+        Ok(InboxPage {
             requests: requests.cloned().collect(),
             older_requests,
             stuck: stuck.cloned().collect(),

@@ -1,7 +1,7 @@
 //! The tasks of a worker: ready, in progress, or answered but not acknowledged.
 //!
-//! Bookkeeping only: nothing here waits, sends or runs. A token names at most one thing on the
-//! desk, so a task that comes twice is worked on once.
+//! Bookkeeping only: nothing here waits, sends or runs. A token has at most one record, so a
+//! task that arrives twice runs once.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use stateway_proto::v1::stream_tasks_request::Message;
 use tokio_util::sync::CancellationToken;
 
 /// Everything a worker has.
-pub(super) struct Desk {
+pub(super) struct TaskRecords {
     capacity: usize,
     busy: usize,
     arrivals: u64,
@@ -53,7 +53,7 @@ impl Signals {
     }
 }
 
-impl Desk {
+impl TaskRecords {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -116,7 +116,7 @@ impl Desk {
     }
 
     /// Asks for a task to be stopped; the answer is still wanted. A task that has not begun is taken
-    /// off the desk and has to be given back.
+    /// out of the records and has to be given back.
     pub(super) fn cancel(&mut self, token: &str) -> Option<String> {
         match self.places.get(token)? {
             Place::UnderWay(_, signals) => {
@@ -149,13 +149,13 @@ impl Desk {
         })
     }
 
-    /// Takes everything off the desk that has not begun, and returns its tokens.
+    /// Removes all tasks that have not begun, and returns their tokens.
     pub(super) fn give_back_ready(&mut self) -> Vec<String> {
         self.ready.clear();
         self.give_back(|place| matches!(place, Place::Ready(_)))
     }
 
-    /// Takes everything off the desk that has begun and is not answered, and returns its tokens.
+    /// Removes all tasks that have begun and are not answered, and returns their tokens.
     pub(super) fn give_back_begun(&mut self) -> Vec<String> {
         self.give_back(|place| match place {
             Place::UnderWay(_, signals) => {
@@ -212,10 +212,10 @@ mod tests {
         })
     }
 
-    fn desk(capacity: usize, tokens: &[&str]) -> Desk {
-        let mut desk = Desk::new(capacity);
-        tokens.iter().for_each(|token| desk.take(task(token)));
-        desk
+    fn records(capacity: usize, tokens: &[&str]) -> TaskRecords {
+        let mut records = TaskRecords::new(capacity);
+        tokens.iter().for_each(|token| records.take(task(token)));
+        records
     }
 
     fn tokens(begun: &[Begun]) -> Vec<&str> {
@@ -225,30 +225,30 @@ mod tests {
             .collect()
     }
 
-    fn begin(desk: &mut Desk) -> Vec<Begun> {
-        std::iter::from_fn(|| desk.begin()).collect()
+    fn begin(records: &mut TaskRecords) -> Vec<Begun> {
+        std::iter::from_fn(|| records.begin()).collect()
     }
 
     #[test]
     fn no_more_is_begun_than_there_are_hands() {
-        let mut desk = desk(2, &["a", "b", "c"]);
-        let begun = begin(&mut desk);
+        let mut records = records(2, &["a", "b", "c"]);
+        let begun = begin(&mut records);
         assert_eq!(tokens(&begun), ["a", "b"]);
-        assert_eq!(desk.finish(begun[0].arrival, done("a")), Some(done("a")));
-        assert_eq!(tokens(&begin(&mut desk)), ["c"]);
+        assert_eq!(records.finish(begun[0].arrival, done("a")), Some(done("a")));
+        assert_eq!(tokens(&begin(&mut records)), ["c"]);
     }
 
     #[test]
     fn a_task_that_comes_twice_is_worked_on_once() {
-        let mut desk = desk(4, &["a", "a"]);
-        let begun = begin(&mut desk);
+        let mut records = records(4, &["a", "a"]);
+        let begun = begin(&mut records);
         assert_eq!(tokens(&begun), ["a"]);
-        desk.take(task("a"));
-        assert_eq!(tokens(&begin(&mut desk)), [""; 0]);
-        desk.finish(begun[0].arrival, done("a"));
-        desk.take(task("a"));
+        records.take(task("a"));
+        assert_eq!(tokens(&begin(&mut records)), [""; 0]);
+        records.finish(begun[0].arrival, done("a"));
+        records.take(task("a"));
         assert_eq!(
-            tokens(&begin(&mut desk)),
+            tokens(&begin(&mut records)),
             [""; 0],
             "its answer is on its way"
         );
@@ -256,72 +256,79 @@ mod tests {
 
     #[test]
     fn an_answer_is_kept_until_it_is_settled() {
-        let mut desk = desk(1, &["a"]);
-        let begun = begin(&mut desk);
-        desk.finish(begun[0].arrival, done("a"));
-        assert_eq!(desk.unacknowledged().collect::<Vec<_>>(), [&done("a")]);
-        assert!(!desk.is_clear());
-        desk.settle("a");
-        assert!(desk.is_clear());
+        let mut records = records(1, &["a"]);
+        let begun = begin(&mut records);
+        records.finish(begun[0].arrival, done("a"));
+        assert_eq!(records.unacknowledged().collect::<Vec<_>>(), [&done("a")]);
+        assert!(!records.is_clear());
+        records.settle("a");
+        assert!(records.is_clear());
     }
 
     #[test]
     fn the_answer_to_a_withdrawn_task_is_dropped_and_its_hand_is_free() {
-        let mut desk = desk(1, &["a", "b"]);
-        let begun = begin(&mut desk);
-        desk.withdraw("a");
+        let mut records = records(1, &["a", "b"]);
+        let begun = begin(&mut records);
+        records.withdraw("a");
         assert!(begun[0].signals.cancelled.is_cancelled());
-        assert_eq!(tokens(&begin(&mut desk)), [""; 0], "its hand is still busy");
-        assert_eq!(desk.finish(begun[0].arrival, done("a")), None);
-        assert_eq!(tokens(&begin(&mut desk)), ["b"]);
+        assert_eq!(
+            tokens(&begin(&mut records)),
+            [""; 0],
+            "its hand is still busy"
+        );
+        assert_eq!(records.finish(begun[0].arrival, done("a")), None);
+        assert_eq!(tokens(&begin(&mut records)), ["b"]);
     }
 
     #[test]
     fn the_answer_to_a_cancelled_task_is_sent() {
-        let mut desk = desk(1, &["a"]);
-        let begun = begin(&mut desk);
-        assert_eq!(desk.cancel("a"), None);
+        let mut records = records(1, &["a"]);
+        let begun = begin(&mut records);
+        assert_eq!(records.cancel("a"), None);
         assert!(begun[0].signals.cancelled.is_cancelled());
         assert!(!begun[0].signals.withdrawn.is_cancelled());
-        assert_eq!(desk.finish(begun[0].arrival, done("a")), Some(done("a")));
-        assert_eq!(desk.cancel("a"), None, "its answer is on its way");
-        assert_eq!(desk.unacknowledged().collect::<Vec<_>>(), [&done("a")]);
+        assert_eq!(records.finish(begun[0].arrival, done("a")), Some(done("a")));
+        assert_eq!(records.cancel("a"), None, "its answer is on its way");
+        assert_eq!(records.unacknowledged().collect::<Vec<_>>(), [&done("a")]);
     }
 
     #[test]
     fn a_task_that_was_cancelled_before_it_began_is_given_back() {
-        let mut desk = desk(1, &["a", "b"]);
-        assert_eq!(desk.cancel("a").as_deref(), Some("a"));
-        assert_eq!(desk.cancel("unknown"), None);
-        assert_eq!(tokens(&begin(&mut desk)), ["b"]);
+        let mut records = records(1, &["a", "b"]);
+        assert_eq!(records.cancel("a").as_deref(), Some("a"));
+        assert_eq!(records.cancel("unknown"), None);
+        assert_eq!(tokens(&begin(&mut records)), ["b"]);
     }
 
     #[test]
     fn a_task_that_was_withdrawn_before_it_began_is_not_begun() {
-        let mut desk = desk(1, &["a", "b"]);
-        desk.withdraw("a");
-        assert_eq!(tokens(&begin(&mut desk)), ["b"]);
+        let mut records = records(1, &["a", "b"]);
+        records.withdraw("a");
+        assert_eq!(tokens(&begin(&mut records)), ["b"]);
     }
 
     #[test]
     fn a_withdrawn_task_may_come_back_and_only_its_new_answer_counts() {
-        let mut desk = desk(2, &["a"]);
-        let first = begin(&mut desk);
-        desk.withdraw("a");
-        desk.take(task("a"));
-        let second = begin(&mut desk);
-        assert_eq!(desk.finish(first[0].arrival, done("a")), None);
-        assert_eq!(desk.finish(second[0].arrival, done("a")), Some(done("a")));
+        let mut records = records(2, &["a"]);
+        let first = begin(&mut records);
+        records.withdraw("a");
+        records.take(task("a"));
+        let second = begin(&mut records);
+        assert_eq!(records.finish(first[0].arrival, done("a")), None);
+        assert_eq!(
+            records.finish(second[0].arrival, done("a")),
+            Some(done("a"))
+        );
     }
 
     #[test]
     fn what_has_not_begun_is_given_back() {
-        let mut desk = desk(1, &["a", "b"]);
-        let begun = begin(&mut desk);
-        assert_eq!(desk.give_back_ready(), ["b"]);
-        assert_eq!(desk.give_back_begun(), ["a"]);
+        let mut records = records(1, &["a", "b"]);
+        let begun = begin(&mut records);
+        assert_eq!(records.give_back_ready(), ["b"]);
+        assert_eq!(records.give_back_begun(), ["a"]);
         assert!(begun[0].signals.cancelled.is_cancelled());
-        desk.finish(begun[0].arrival, done("a"));
-        assert!(desk.is_clear());
+        records.finish(begun[0].arrival, done("a"));
+        assert!(records.is_clear());
     }
 }

@@ -1,4 +1,4 @@
-//! What an inbox holds and who waits for what. Pure.
+//! The tasks that were taken from an activity, and the signals that wait for one. Pure.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,16 +39,16 @@ pub(crate) struct Held {
     pub(crate) token: String,
 }
 
-/// Of one activity.
+/// The tasks of one activity: taken ones, and the addresses that callers wait for.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct ActivityTasks {
     held: Vec<Held>,
     wanted: Vec<(u64, Address)>,
     tickets: u64,
     pub(super) is_polled: bool,
 }
 
-impl Desk {
+impl ActivityTasks {
     /// The token of the task that is wanted.
     pub(super) fn find(&self, wanted: &Address) -> Option<String> {
         let found = self.held.iter().find(|held| held.address.answers(wanted));
@@ -127,31 +127,31 @@ mod tests {
 
     #[test]
     fn each_task_answers_its_own_execution_and_iteration() {
-        let mut desk = Desk::default();
-        desk.keep(held("a", None, "1"));
-        desk.keep(held("b", Some(0), "2"));
-        desk.keep(held("b", Some(1), "3"));
-        assert_eq!(desk.find(&address("a", None)).as_deref(), Some("1"));
-        assert_eq!(desk.find(&address("b", Some(1))).as_deref(), Some("3"));
-        assert_eq!(desk.find(&address("b", None)), None);
-        assert_eq!(desk.find(&address("c", None)), None);
-        desk.keep(held("a", None, "4"));
-        assert_eq!(desk.find(&address("a", None)).as_deref(), Some("4"));
-        assert_eq!(desk.len(), 3);
+        let mut tasks = ActivityTasks::default();
+        tasks.keep(held("a", None, "1"));
+        tasks.keep(held("b", Some(0), "2"));
+        tasks.keep(held("b", Some(1), "3"));
+        assert_eq!(tasks.find(&address("a", None)).as_deref(), Some("1"));
+        assert_eq!(tasks.find(&address("b", Some(1))).as_deref(), Some("3"));
+        assert_eq!(tasks.find(&address("b", None)), None);
+        assert_eq!(tasks.find(&address("c", None)), None);
+        tasks.keep(held("a", None, "4"));
+        assert_eq!(tasks.find(&address("a", None)).as_deref(), Some("4"));
+        assert_eq!(tasks.len(), 3);
     }
 
     #[test]
     fn it_is_short_only_of_what_someone_waits_for() {
-        let mut desk = Desk::default();
-        assert!(!desk.is_short());
-        let ticket = desk.want(address("a", None));
-        desk.keep(held("b", None, "1"));
-        assert!(desk.is_short());
-        desk.keep(held("a", None, "2"));
-        assert!(!desk.is_short());
-        desk.drop_token("2");
-        assert!(desk.is_short());
-        desk.give_up(ticket);
-        assert!(!desk.is_short());
+        let mut tasks = ActivityTasks::default();
+        assert!(!tasks.is_short());
+        let ticket = tasks.want(address("a", None));
+        tasks.keep(held("b", None, "1"));
+        assert!(tasks.is_short());
+        tasks.keep(held("a", None, "2"));
+        assert!(!tasks.is_short());
+        tasks.drop_token("2");
+        assert!(tasks.is_short());
+        tasks.give_up(ticket);
+        assert!(!tasks.is_short());
     }
 }

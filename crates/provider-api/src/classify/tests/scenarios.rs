@@ -1,4 +1,4 @@
-//! Seed 001's scenarios, each a test of its name, on the tables that come with the build.
+//! Whole scenarios, each a test of its name, on the tables that come with the build.
 //!
 //! Where the engines differ from the seed, the test says both: what the seed asks for, and what
 //! the truth adds to it.
