@@ -33,7 +33,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-memory", &["provider-api", "model"]),
     (
         "hosted",
-        &["driver", "machine", "definition", "provider-api", "model"],
+        &[
+            "driver",
+            "machine",
+            "replay",
+            "definition",
+            "provider-api",
+            "model",
+        ],
     ),
     ("host-restate", &["hosted"]),
     ("provider-restate", &["hosted", "provider-api", "model"]),

@@ -8,6 +8,8 @@
 //! - [`message`]: requests to the objects, their answers, and the stored view that lists and reads use.
 //! - [`observation`]: a view as an observation of the provider contract. The built-in engine uses it too,
 //!   so an execution shows the same states, reasons, steps and evidence on every engine.
+//! - [`inbox`]: the approvals and escalations of an execution, from its view and its log. The built-in
+//!   engine uses it too.
 //! - [`portability`]: what of a definition a host cannot do, as sentences.
 //! - [`provider`]: a [`Provider`](stateway_provider_api::Provider) over any engine that hosts these
 //!   objects; an adapter implements [`HostPort`](provider::HostPort) only.
@@ -33,6 +35,7 @@
 //!   failures of the handler, and write nothing.
 
 pub mod definition_object;
+pub mod inbox;
 pub mod message;
 pub mod object;
 mod observation;

@@ -3,9 +3,11 @@
 //! Reads are queries on the stored values, so they work while no host runs. Every write is one request to
 //! an object: its id and the digest of its body make it idempotent, and the object remembers it.
 
+mod approvals;
 mod capability;
 mod definitions;
 mod history;
+mod log;
 mod port;
 mod request;
 mod token;
@@ -22,10 +24,10 @@ use stateway_model::{ErrorKind, ExecutionId};
 use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Description, Error, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
-    Provider, PurgeRequest, Result, ResumeRequest, RetryNowRequest, SignalRequest, StartRequest,
-    Table, Verb, View, Workers,
+    Approvals, Call, CancelMode, CancelRequest, CompensationChoice, Description, Error, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, Observation, PauseRequest,
+    PortableDefinitions, Provider, PurgeRequest, Result, ResumeRequest, RetryNowRequest,
+    SignalRequest, StartRequest, Table, Verb, View, Workers,
 };
 
 use crate::message::{Done, ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
@@ -35,6 +37,9 @@ pub use capability::CAPABILITIES;
 pub use port::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use request::{Body, data};
 use workers::Dispatch;
+
+/// The role that decides about escalations by default.
+pub const OPERATOR_ROLE: &str = "operator";
 
 /// The most rows of a page, whatever is asked for.
 const MAX_PAGE: u32 = 1_000;
@@ -47,6 +52,8 @@ pub struct HostedProvider<P> {
     host: Arc<Host<P>>,
     description: Arc<Description>,
     dispatch: Dispatch<P>,
+    /// The roles that decide about escalations for which the definition names none.
+    escalation_roles: Vec<Arc<str>>,
 }
 
 /// The objects of the engine, and the time for requests to them.
@@ -70,7 +77,18 @@ impl<P: HostPort> HostedProvider<P> {
             dispatch: Dispatch::new(Arc::clone(&host)),
             description: Description::fixed(CAPABILITIES, table),
             host,
+            escalation_roles: vec![OPERATOR_ROLE.into()],
         }
+    }
+
+    /// The same with other roles that decide about escalations for which the definition names none.
+    /// Somebody must be able to decide, so an empty list changes nothing.
+    #[must_use]
+    pub fn with_escalation_roles(mut self, roles: Vec<Arc<str>>) -> Self {
+        if !roles.is_empty() {
+            self.escalation_roles = roles;
+        }
+        self
     }
 
     fn now(&self) -> Timestamp {
@@ -197,12 +215,15 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
-        let mut seen = self.view(call, Verb::Get, id).await?.view;
+        let stored = self.view(call, Verb::Get, id).await?;
+        let (mut seen, parent) = (stored.view, stored.parent);
         if view == View::Full {
             seen.input = self.payload(call, id, INPUT).await?.unwrap_or_default();
             seen.output = self.payload(call, id, OUTPUT).await?;
         }
-        Ok(observation(&seen, view))
+        let mut shown = observation(&seen, view);
+        shown.parent_execution = parent.as_deref().and_then(crate::id_of);
+        Ok(shown)
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -227,6 +248,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             before: before.map(|at| (at.created, at.id)),
             limit,
             open_only: false,
+            awaits_person: false,
             definition: wanted
                 .and_then(|wanted| wanted.portable_id())
                 .map(Into::into),
@@ -345,6 +367,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn approvals(&self) -> Option<&dyn Approvals> {
         Some(self)
     }
 

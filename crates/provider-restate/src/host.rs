@@ -20,7 +20,7 @@ use crate::error::{Api, refusal};
 use crate::host_sql as sql;
 use crate::reader::Reader;
 use crate::sql::PROBE;
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, HostConfig};
 
 /// A provider of portable executions inside Restate.
 pub type RestateHostedProvider = HostedProvider<RestatePort>;
@@ -30,10 +30,11 @@ pub type RestateHostedProvider = HostedProvider<RestatePort>;
 /// # Errors
 /// A configuration that cannot be used.
 pub fn hosted_provider(
-    config: &Config,
+    config: &HostConfig,
     table: Arc<Table>,
 ) -> std::result::Result<RestateHostedProvider, ConfigError> {
-    Ok(HostedProvider::new(RestatePort::new(config)?, table))
+    let provider = HostedProvider::new(RestatePort::new(&config.restate())?, table);
+    Ok(provider.with_escalation_roles(config.roles()?))
 }
 
 /// A Restate server with a host.

@@ -46,6 +46,13 @@ pub(crate) fn views((service, key): (&str, &str), query: &ViewQuery) -> String {
     if query.open_only {
         conditions.push("substr(value_utf8, 20, 5) IN ('\"o\":1', '\"o\":2')".to_owned());
     }
+    if query.awaits_person {
+        // As a view writes what it awaits; quotes inside other texts are escaped.
+        conditions.push(
+            "(value_utf8 LIKE '%{\"approval\":{\"step\":%' OR value_utf8 LIKE '%{\"person\":{\"step\":%')"
+                .to_owned(),
+        );
+    }
     if let Some(definition) = &query.definition {
         // This may admit too much: `_` and `%` are wildcards. The caller compares the names.
         let like = quoted(&format!("%\"definition\":\"{definition}\"%"));
@@ -89,12 +96,14 @@ mod tests {
             before: Some((1_763_392_822_123, "a'b".into())),
             limit: 50,
             open_only: true,
+            awaits_person: true,
             definition: Some("order".into()),
         };
         assert_eq!(
             views(("S", "v"), &query),
             "SELECT service_key, key, value_utf8 FROM state WHERE service_name = 'S' AND key = 'v' \
              AND substr(value_utf8, 20, 5) IN ('\"o\":1', '\"o\":2') \
+             AND (value_utf8 LIKE '%{\"approval\":{\"step\":%' OR value_utf8 LIKE '%{\"person\":{\"step\":%') \
              AND value_utf8 LIKE '%\"definition\":\"order\"%' \
              AND (substr(value_utf8, 6, 13) < '1763392822123' OR (substr(value_utf8, 6, 13) = \
              '1763392822123' AND service_key < 'a''b')) \

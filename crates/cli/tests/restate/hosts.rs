@@ -34,6 +34,24 @@ compensation:
   - {step: reserve, agent: packer, action: release, timeout: 1m}
 ";
 
+/// A person decides, a child runs, and a step that fails is escalated.
+const DEAL: &str = "\
+name: deal
+steps:
+  - {name: sign, approval: {role: boss, expiresAfter: 1h}}
+  - {name: deliver, workflow: parcel, timeout: 5m, dependsOn: [sign], input: {n: '${input.n}'}}
+  - {name: audit, agent: doom, timeout: 1m, dependsOn: [deliver], onFailure: escalate, retryPolicy: {maxRetries: 0}}
+";
+const PARCEL: &str = "\
+name: parcel
+failurePolicy: compensate
+steps:
+  - {name: wrap, agent: packer, timeout: 1m, input: '${input}'}
+  - {name: paid, signal: paid, timeout: 10m, dependsOn: [wrap]}
+compensation:
+  - {step: wrap, agent: packer, action: unwrap, timeout: 1m}
+";
+
 /// The first attempt of `pack` fails; everything else answers its input.
 const PACKER: &str =
     "if [ \"$STATEWAY_STEP.$STATEWAY_ATTEMPT\" = pack.1 ]; then exit 75; fi; /bin/cat";
@@ -93,6 +111,8 @@ impl Stage {
         std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
         std::fs::write(folder.path().join("order.yaml"), ORDER).unwrap();
         std::fs::write(folder.path().join("saga.yaml"), SAGA).unwrap();
+        std::fs::write(folder.path().join("deal.yaml"), DEAL).unwrap();
+        std::fs::write(folder.path().join("parcel.yaml"), PARCEL).unwrap();
         let port = free_port();
         let host = begin_host(folder.path());
         let gateway = begin_gateway(folder.path(), port);
@@ -105,6 +125,7 @@ impl Stage {
             _workers: Vec::new(),
         };
         stage.run(&["definitions", "apply", "order.yaml", "saga.yaml"]);
+        stage.run(&["definitions", "apply", "parcel.yaml", "deal.yaml"]);
         for provider in ["builtin", "flows"] {
             for (role, program) in [("packer", PACKER), ("doom", DOOM)] {
                 let mut worker = stage.command(&["worker", "--role", role, "--exec", program]);
@@ -173,8 +194,13 @@ impl Stage {
     fn trajectory(&self, name: &str) -> Vec<String> {
         let history = self.json(&["history", name, "--all"]);
         let events = history["events"].as_array().unwrap().iter();
+        // The id of the execution is a part of the ids of its children.
+        let id = name.rsplit('/').next().unwrap().split('~').next().unwrap();
         let events = events.map(|event| {
-            let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+            let text = |key: &str| {
+                let text = event[key].as_str().unwrap_or_default();
+                text.replace(id, "ID")
+            };
             let summary = match text("native_type").as_str() {
                 // The texts that name a worker or a time.
                 "TaskAssigned" | "RetryScheduled" => String::new(),
@@ -284,4 +310,98 @@ pub(crate) fn deaths(lab: &mut Lab) {
             assert_eq!(ends, 1, "{step}: {trajectory:#?}");
         }
     }
+}
+
+/// Approvals, a child and an escalation on both engines: one inbox, the same trajectories.
+pub(crate) fn people_and_children(lab: &mut Lab) {
+    let mut stage = Stage::new(lab);
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "deal"))
+        .collect();
+    let inbox = |stage: &Stage, what: &str, key: &str| -> Vec<String> {
+        let listed = stage.json(&[what, "list"]);
+        let rows = listed[key].as_array().unwrap().iter();
+        let mut found: Vec<_> = rows
+            .map(|row| row["name"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        found.sort();
+        found
+    };
+    let both = |stage: &Stage, what: &str, key: &str| {
+        eventually(&format!("{what} of both engines"), || {
+            let found = inbox(stage, what, key);
+            (found.len() == 2).then_some(found)
+        })
+    };
+    let asked = both(&stage, "approvals", "approvals");
+    assert!(asked.iter().any(|it| it.contains("flows")), "{asked:?}");
+    // The inbox is read while no host runs.
+    stage.host.kill();
+    assert_eq!(inbox(&stage, "approvals", "approvals"), asked);
+    stage.host = begin_host(stage.folder.path());
+    for name in &names {
+        let approval = format!("{name}/sign~1");
+        let boss = ["--as", "bob", "--role", "boss"];
+        let wrong = stage
+            .command(&["approvals", "grant", &approval, "--as", "eve"])
+            .output()
+            .unwrap();
+        assert!(!wrong.status.success());
+        stage.run(&[&["approvals", "grant", &approval][..], &boss].concat());
+        let child = format!("{name}~deliver~1");
+        stage.until(&child, "waiting", Some("AWAITING_INPUT"));
+    }
+    // Host and server die while the children wait.
+    stage.host.kill();
+    stage.host = begin_host(stage.folder.path());
+    lab.server.kill();
+    lab.restart_server();
+    for name in &names {
+        let child = format!("{name}~deliver~1");
+        eventually("the signal is accepted", || {
+            let mut signal = stage.command(&["signal", &child, "paid", "--request-id", "paid-1"]);
+            let sent = signal.args(["--input", "true"]).output().unwrap();
+            sent.status.success().then_some(())
+        });
+        stage.until(name, "error", Some("ESCALATED"));
+    }
+    both(&stage, "escalations", "escalations");
+    for name in &names {
+        let escalation = format!("{name}/audit~1");
+        let operator = ["--as", "olga", "--role", "operator"];
+        stage.run(&[&["escalations", "cancel", &escalation][..], &operator].concat());
+        stage.until(name, "failed", Some("CANCELLED"));
+    }
+    assert_eq!(stage.trajectory(&names[0]), stage.trajectory(&names[1]));
+    let children = names.iter().map(|name| format!("{name}~deliver~1"));
+    let children: Vec<_> = children.collect();
+    assert_eq!(
+        stage.trajectory(&children[0]),
+        stage.trajectory(&children[1])
+    );
+    // A cancelled parent cancels its child, which compensates.
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "deal"))
+        .collect();
+    for name in &names {
+        let approval = format!("{name}/sign~1");
+        eventually("the approval is granted", || {
+            let mut grant = stage.command(&["approvals", "grant", &approval]);
+            let granted = grant.args(["--as", "bob", "--role", "boss"]).output();
+            granted.unwrap().status.success().then_some(())
+        });
+        let child = format!("{name}~deliver~1");
+        stage.until(&child, "waiting", Some("AWAITING_INPUT"));
+        stage.run(&["cancel", name]);
+        stage.until(&child, "failed", Some("CANCELLED"));
+        stage.until(name, "failed", Some("CANCELLED"));
+    }
+    let children = names.iter().map(|name| format!("{name}~deliver~1"));
+    let children: Vec<_> = children.collect();
+    assert_eq!(
+        stage.trajectory(&children[0]),
+        stage.trajectory(&children[1])
+    );
 }

@@ -27,6 +27,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     purge: true,
     cancel_compensation: true,
     portable_definitions: true,
+    approvals: true,
     workers: true,
     ..Capabilities::NONE
 };

@@ -32,6 +32,8 @@ pub struct ViewQuery {
     pub limit: usize,
     /// Only executions with open tasks.
     pub open_only: bool,
+    /// Only executions in which a person has to decide.
+    pub awaits_person: bool,
     /// Only executions of this definition.
     pub definition: Option<String>,
 }

@@ -304,6 +304,7 @@ pub(super) async fn each_open_view<P: HostPort>(
             before: before.take(),
             limit: VIEWS_PER_READ,
             open_only: true,
+            awaits_person: false,
             definition: None,
         };
         let call = Call::within(PATIENCE);

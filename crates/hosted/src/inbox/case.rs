@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_engine::View;
+use stateway_driver::View;
 use stateway_machine::{Awaited, Resolution};
 use stateway_model::{ExecutionError, Reason, Step};
 
@@ -12,75 +12,105 @@ use super::id::{CaseId, Kind};
 
 /// One approval or escalation.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Case {
-    pub(super) branch: u32,
-    pub(super) step: Arc<str>,
-    pub(super) attempt: u32,
+pub struct Case {
+    /// The branch of the log.
+    pub branch: u32,
+    /// The step.
+    pub step: Arc<str>,
+    /// The attempt of the step.
+    pub attempt: u32,
     /// Which request about the attempt, from 1: several policy rules may ask about one attempt.
-    pub(super) ordinal: u32,
-    pub(super) about: About,
+    pub ordinal: u32,
+    /// What a person decides about.
+    pub about: About,
     /// When it was asked for.
-    pub(super) opened: Timestamp,
+    pub opened: Timestamp,
     /// The event of its branch that opened it, or carried it over from the branch before.
-    pub(super) sequence: u64,
-    pub(super) outcome: Outcome,
+    pub sequence: u64,
+    /// How far it is.
+    pub outcome: Outcome,
 }
 
 /// What a person decides about.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum About {
+pub enum About {
+    /// A step or a policy rule asks.
     Approval {
+        /// The role that may decide.
         role: Arc<str>,
         /// The policy rule that asks for it; none for an approval step.
         rule: Option<Arc<str>>,
+        /// When it expires, as it was asked for.
         expires: Option<Timestamp>,
     },
+    /// A step failed and needs a person.
     Escalation {
         /// The role that the definition names.
         role: Option<Arc<str>>,
-        /// Only from a log.
+        /// Why; only from a log.
         reason: Option<Reason>,
+        /// The failure that led to it.
         error: Option<ExecutionError>,
     },
 }
 
 /// How far a case is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// No decision yet.
     Pending,
+    /// An approval was granted or rejected.
     Decided {
+        /// Whether it was granted.
         grant: bool,
+        /// By whom.
         decision: Decision,
     },
+    /// No decision in time.
     Expired,
+    /// An escalation was resolved.
     Resolved {
+        /// How.
         resolution: Resolution,
+        /// By whom.
         decision: Decision,
     },
+    /// It is not needed any more.
     Withdrawn,
 }
 
 /// Who decided, when and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Decision {
-    pub(super) by: Arc<str>,
-    pub(super) comment: Arc<str>,
-    pub(super) at: Timestamp,
+pub struct Decision {
+    /// Who.
+    pub by: Arc<str>,
+    /// Why; may be empty.
+    pub comment: Arc<str>,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The outcome without its decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub enum Stage {
+    /// No decision yet.
     Pending,
+    /// An approval was granted.
     Granted,
+    /// An approval was rejected.
     Rejected,
+    /// No decision in time.
     Expired,
+    /// An escalation was resolved.
     Resolved,
+    /// It is not needed any more.
     Withdrawn,
 }
 
 impl Case {
-    pub(super) const fn kind(&self) -> Kind {
+    /// Whether it is an approval or an escalation.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
         match self.about {
             About::Approval { .. } => Kind::Approval,
             About::Escalation { .. } => Kind::Escalation,
@@ -88,18 +118,21 @@ impl Case {
     }
 
     /// Whether a policy rule asks for it.
-    pub(super) const fn is_of_a_rule(&self) -> bool {
+    #[must_use]
+    pub const fn is_of_a_rule(&self) -> bool {
         matches!(self.about, About::Approval { rule: Some(_), .. })
     }
 
     /// Whether another case is about the same attempt.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
         let place = |case: &Self| (case.branch, case.attempt, case.kind());
         place(self) == place(other) && self.step == other.step
     }
 
     /// The id under which the case is listed.
-    pub(super) fn id(&self) -> CaseId {
+    #[must_use]
+    pub fn id(&self) -> CaseId {
         CaseId {
             step: self.step.to_string(),
             attempt: self.attempt,
@@ -109,11 +142,14 @@ impl Case {
     }
 
     /// The order of the cases of one execution in lists. A decision does not change it.
-    pub(super) fn in_list(&self, other: &Self) -> Ordering {
+    #[must_use]
+    pub fn in_list(&self, other: &Self) -> Ordering {
         self.id().in_list(&other.id())
     }
 
-    pub(super) const fn stage(&self) -> Stage {
+    /// The outcome without its decision.
+    #[must_use]
+    pub const fn stage(&self) -> Stage {
         match self.outcome {
             Outcome::Pending => Stage::Pending,
             Outcome::Decided { grant: true, .. } => Stage::Granted,
@@ -127,7 +163,8 @@ impl Case {
 
 /// What is pending in an execution, without reading its log. Only the log knows which request of an
 /// attempt a policy rule's is.
-pub(super) fn pending(view: &View) -> Vec<Case> {
+#[must_use]
+pub fn pending(view: &View) -> Vec<Case> {
     view.awaited
         .iter()
         .filter_map(|awaited| of_awaited(view, awaited))

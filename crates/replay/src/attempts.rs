@@ -66,15 +66,18 @@ pub enum AttemptOutcome {
 
 /// Where a branch of the log begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BranchStart {
-    pub(crate) branch: u32,
-    pub(crate) parent: u32,
-    pub(crate) cutoff: u64,
+pub struct BranchStart {
+    /// The branch.
+    pub branch: u32,
+    /// The branch that it continues.
+    pub parent: u32,
+    /// The last event that the two share.
+    pub cutoff: u64,
 }
 
 /// Gathers the attempts of one step.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     execution: Arc<str>,
     step: Arc<str>,
     branches: Vec<BranchStart>,
@@ -97,7 +100,9 @@ struct Seen {
 }
 
 impl Attempts {
-    pub(crate) fn of(execution: Arc<str>, step: Arc<str>, branches: Vec<BranchStart>) -> Self {
+    /// Of a step of an execution with these branches.
+    #[must_use]
+    pub fn of(execution: Arc<str>, step: Arc<str>, branches: Vec<BranchStart>) -> Self {
         Self {
             execution,
             step,
@@ -109,7 +114,8 @@ impl Attempts {
     }
 
     /// The attempts in the order they started, and whether older ones were left out.
-    pub(crate) fn into_records(self) -> (Vec<AttemptRecord>, bool) {
+    #[must_use]
+    pub fn into_records(self) -> (Vec<AttemptRecord>, bool) {
         let records = self.seen.into_iter().map(|seen| {
             let mut record = seen.record;
             record.child = seen.runs.map(|_| {
@@ -125,7 +131,7 @@ impl Attempts {
     }
 
     /// Takes the next event of the log.
-    pub(crate) fn take(&mut self, branch: u32, event: &Event) {
+    pub fn take(&mut self, branch: u32, event: &Event) {
         if branch != self.branch {
             self.open_branch(branch, event.at);
         }

@@ -14,7 +14,7 @@ use stateway_definition::hex;
 use super::{
     Grown, MOST_RECORDED_EVENTS, Recording, RecordingError, Result, Row, Source, count, wrong,
 };
-use crate::store::Hash;
+use crate::Hash;
 
 /// The version this build writes and reads.
 pub const FILE_VERSION: u64 = 1;

@@ -9,23 +9,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use stateway_engine::{EventRecord, error_of};
-use stateway_machine::{Fact, PolicyDecision, WaitFor};
+use stateway_machine::{Event, Fact, PolicyDecision, WaitFor};
 use stateway_model::ExecutionError;
+use stateway_replay::error_of;
 
 use super::case::{About, Case, Decision, Outcome};
 use super::id::Kind;
 
 /// Gathers the cases of one execution.
 #[derive(Debug, Default)]
-pub(super) struct Docket {
+pub struct Docket {
     entries: Vec<Entry>,
     /// The parent of each branch, and the last event that the branch shares with the parent.
     parents: HashMap<u32, (u32, u64)>,
     /// The last failure of each step, by branch.
     errors: HashMap<(u32, Arc<str>), ExecutionError>,
-    /// The branch that was written last, and the place of that event.
-    newest: (i64, u32),
+    /// The branch that was opened last.
+    newest: u32,
 }
 
 /// A case, and the event of its branch that ended it.
@@ -37,9 +37,9 @@ struct Entry {
 
 impl Docket {
     /// Takes the next event, in the order of branch and sequence.
-    pub(super) fn add(&mut self, record: &EventRecord) {
-        let (branch, event) = (record.branch, &record.event);
-        self.newest = self.newest.max((record.position, branch));
+    pub fn add(&mut self, branch: u32, event: &Event) {
+        let record = (branch, event);
+        self.newest = self.newest.max(branch);
         match &event.fact {
             Fact::BranchOpened { parent, cutoff, .. } if *parent != branch => {
                 self.parents.insert(branch, (*parent, *cutoff));
@@ -138,8 +138,9 @@ impl Docket {
 
     /// The cases in the order they were opened. Those of branches that the execution has left are
     /// withdrawn.
-    pub(super) fn cases(self) -> Vec<Case> {
-        let (_, current) = self.newest;
+    #[must_use]
+    pub fn cases(self) -> Vec<Case> {
+        let current = self.newest;
         let mut cases: Vec<Case> = self.entries.into_iter().map(|entry| entry.case).collect();
         for case in &mut cases {
             if case.outcome == Outcome::Pending && case.branch != current {
@@ -149,15 +150,21 @@ impl Docket {
         cases
     }
 
-    fn open(&mut self, record: &EventRecord, step: &Arc<str>, attempt: u32, about: About) {
+    fn open(
+        &mut self,
+        (branch, event): (u32, &Event),
+        step: &Arc<str>,
+        attempt: u32,
+        about: About,
+    ) {
         let mut case = Case {
-            branch: record.branch,
+            branch,
             step: Arc::clone(step),
             attempt,
             ordinal: 1,
             about,
-            opened: record.event.at,
-            sequence: record.event.sequence,
+            opened: event.at,
+            sequence: event.sequence,
             outcome: Outcome::Pending,
         };
         let before = self.entries.iter().rev();
@@ -170,7 +177,7 @@ impl Docket {
 
     fn close(
         &mut self,
-        record: &EventRecord,
+        (branch, event): (u32, &Event),
         kind: Kind,
         (step, attempt): (&Arc<str>, u32),
         outcome: Outcome,
@@ -179,17 +186,17 @@ impl Docket {
             let case = &entry.case;
             // Logs of version 1 do not name the attempt of an escalation.
             let same = case.attempt == attempt || attempt == 0;
-            let same = same && case.step == *step && case.branch == record.branch;
+            let same = same && case.step == *step && case.branch == branch;
             same && case.kind() == kind && entry.ended.is_none()
         });
         if let Some(entry) = found {
-            (entry.case.outcome, entry.ended) = (outcome, Some(record.event.sequence));
+            (entry.case.outcome, entry.ended) = (outcome, Some(event.sequence));
         }
     }
 
-    fn failed(&mut self, record: &EventRecord) {
-        if let (Some(error), Some(step)) = (error_of(&record.event), record.event.fact.step()) {
-            self.errors.insert((record.branch, Arc::clone(step)), error);
+    fn failed(&mut self, (branch, event): (u32, &Event)) {
+        if let (Some(error), Some(step)) = (error_of(event), event.fact.step()) {
+            self.errors.insert((branch, Arc::clone(step)), error);
         }
     }
 
@@ -257,26 +264,22 @@ fn decision(by: &Arc<str>, comment: &Arc<str>, at: Timestamp) -> Decision {
 mod tests {
     use super::super::case::Stage;
     use super::*;
-    use stateway_machine::{Event, ExecutionState, Failure, Resolution, Task};
+    use stateway_machine::{ExecutionState, Failure, Resolution, Task};
     use stateway_model::{Reason, Usage};
 
     fn docket(facts: Vec<(u32, u64, Fact)>) -> Vec<Case> {
         let mut docket = Docket::default();
         for (position, (branch, sequence, fact)) in facts.into_iter().enumerate() {
-            docket.add(&EventRecord {
-                position: i64::try_from(position).unwrap(),
-                execution: "e".into(),
-                branch,
-                event: Event {
-                    sequence,
-                    at: Timestamp::from_second(i64::try_from(position).unwrap()).unwrap(),
-                    causation: "c".into(),
-                    cause: None,
-                    actor: "".into(),
-                    correlation: "c".into(),
-                    fact,
-                },
-            });
+            let event = Event {
+                sequence,
+                at: Timestamp::from_second(i64::try_from(position).unwrap()).unwrap(),
+                causation: "c".into(),
+                cause: None,
+                actor: "".into(),
+                correlation: "c".into(),
+                fact,
+            };
+            docket.add(branch, &event);
         }
         docket.cases()
     }

@@ -2,10 +2,11 @@
 
 /// A part of a lineage: the events of one branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) branch: u32,
+pub struct Segment {
+    /// The branch.
+    pub branch: u32,
     /// The last sequence that counts.
-    pub(crate) up_to: u64,
+    pub up_to: u64,
 }
 
 /// The segments of a lineage, the oldest first. `parent` returns the parent of a branch and the last sequence
@@ -13,7 +14,7 @@ pub(crate) struct Segment {
 ///
 /// # Errors
 /// A branch whose parent is not older, which is damage.
-pub(crate) fn lineage(
+pub fn lineage(
     branch: u32,
     parent: impl Fn(u32) -> Option<(u32, u64)>,
 ) -> Result<Vec<Segment>, u32> {

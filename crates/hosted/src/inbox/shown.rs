@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stateway_engine::View;
+use stateway_driver::View;
 use stateway_machine::{self as machine, FailureCause};
 use stateway_model::ExecutionId;
 use stateway_provider_api::{
@@ -11,7 +11,6 @@ use stateway_provider_api::{
 };
 
 use super::case::{About, Case, Decision, Outcome, Stage, deadline};
-use super::roles;
 
 fn id(execution: &ExecutionId, case: &Case) -> InboxId {
     InboxId {
@@ -21,7 +20,8 @@ fn id(execution: &ExecutionId, case: &Case) -> InboxId {
 }
 
 /// An approval, without what only a get answers.
-pub(super) fn approval(execution: &ExecutionId, view: &View, case: &Case) -> Approval {
+#[must_use]
+pub fn approval(execution: &ExecutionId, view: &View, case: &Case) -> Approval {
     let (role, rule, expires) = match &case.about {
         About::Approval {
             role,
@@ -65,7 +65,8 @@ const fn approval_state(case: &Case) -> ApprovalState {
 
 /// An escalation, without what only a get answers. `configured` are the roles that decide where the
 /// definition names none.
-pub(super) fn escalation(
+#[must_use]
+pub fn escalation(
     execution: &ExecutionId,
     view: &View,
     case: &Case,
@@ -95,7 +96,7 @@ pub(super) fn escalation(
 }
 
 /// Adds what a person needs to decide about an escalation.
-pub(super) fn details(escalation: &mut Escalation, case: &Case, history: Vec<StepAttempt>) {
+pub fn details(escalation: &mut Escalation, case: &Case, history: Vec<StepAttempt>) {
     if let About::Escalation { reason, .. } = &case.about {
         escalation.reason = *reason;
     }
@@ -164,5 +165,20 @@ fn decision(made: &Decision) -> PersonDecision {
         by: made.by.to_string(),
         time: made.at,
         comment: made.comment.to_string(),
+    }
+}
+
+/// The roles that may decide about a case. `configured` are those of an escalation for which the
+/// definition names none.
+#[must_use]
+pub fn roles(case: &Case, configured: &[Arc<str>]) -> Vec<String> {
+    match &case.about {
+        About::Approval { role, .. }
+        | About::Escalation {
+            role: Some(role), ..
+        } => vec![role.to_string()],
+        About::Escalation { role: None, .. } => {
+            configured.iter().map(ToString::to_string).collect()
+        }
     }
 }

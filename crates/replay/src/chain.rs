@@ -4,13 +4,14 @@
 use sha2::{Digest, Sha256};
 
 /// Half a SHA-256, which is enough to notice damage and too much to forge by accident.
-pub(crate) type Hash = [u8; 16];
+pub type Hash = [u8; 16];
 
 /// What the chain of a new log begins with.
-pub(crate) const BEGINNING: Hash = [0; 16];
+pub const BEGINNING: Hash = [0; 16];
 
 /// The next link.
-pub(crate) fn link(before: &Hash, lines: &[u8]) -> Hash {
+#[must_use]
+pub fn link(before: &Hash, lines: &[u8]) -> Hash {
     let mut digest = Sha256::new();
     digest.update(before);
     digest.update(lines);

@@ -10,7 +10,7 @@ use stateway_machine::{
 };
 
 use super::{Recording, Result};
-use crate::store::{BEGINNING, Hash, link};
+use crate::{BEGINNING, Hash, link};
 
 impl Recording {
     /// The recording with every value replaced by its kind and length, and every name by a number. The
@@ -44,7 +44,10 @@ impl Recording {
 
     /// Computes the chain of hashes again. Rows are in the order they were written, so that the row before one is
     /// always linked already.
-    fn relink(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The branches do not hang together.
+    pub fn relink(&mut self) -> Result<()> {
         for at in 0..self.rows.len() {
             let (branch, first) = (self.rows[at].branch, self.rows[at].first);
             let lineage = self.lineage(branch)?;

@@ -14,8 +14,10 @@ const LONGEST_STEP: usize = 64;
 
 /// What a person decides about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// An approval.
     Approval,
+    /// An escalation.
     Escalation,
 }
 
@@ -28,7 +30,8 @@ impl Kind {
     }
 
     /// The error of an id that names none.
-    pub(super) fn not_found(self, verb: Verb, id: &str) -> Error {
+    #[must_use]
+    pub fn not_found(self, verb: Verb, id: &str) -> Error {
         let (reason, hint) = match self {
             Self::Approval => ("APPROVAL_NOT_FOUND", "{ListApprovals} names the approvals."),
             Self::Escalation => (
@@ -45,16 +48,23 @@ impl Kind {
 
 /// One approval or escalation of an execution. No two have the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CaseId {
-    pub(super) step: String,
-    pub(super) attempt: u32,
+pub struct CaseId {
+    /// The step.
+    pub step: String,
+    /// The attempt of the step.
+    pub attempt: u32,
     /// Which request about the attempt, from 1.
-    pub(super) ordinal: u32,
-    pub(super) branch: u32,
+    pub ordinal: u32,
+    /// The branch of the log.
+    pub branch: u32,
 }
 
 impl CaseId {
-    pub(super) fn parse(kind: Kind, verb: Verb, text: &str) -> Result<Self> {
+    /// The id behind the last part of a name.
+    ///
+    /// # Errors
+    /// The text is no id.
+    pub fn parse(kind: Kind, verb: Verb, text: &str) -> Result<Self> {
         Self::read(text).ok_or_else(|| {
             let collection = kind.collection();
             let pattern = format!(
@@ -67,7 +77,8 @@ impl CaseId {
     }
 
     /// The id behind a text, if the text is one.
-    pub(super) fn read(text: &str) -> Option<Self> {
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('~');
         let (step, attempt) = (parts.next()?, parts.next()?);
         let branch = match parts.next() {
@@ -93,7 +104,8 @@ impl CaseId {
 impl CaseId {
     /// The order of the ids of one execution in lists: the newest branch first, then by step, then the
     /// newest attempt and its newest request.
-    pub(super) fn in_list(&self, other: &Self) -> Ordering {
+    #[must_use]
+    pub fn in_list(&self, other: &Self) -> Ordering {
         let branch = other.branch.cmp(&self.branch);
         let newest = (other.attempt, other.ordinal).cmp(&(self.attempt, self.ordinal));
         branch.then_with(|| self.step.cmp(&other.step)).then(newest)

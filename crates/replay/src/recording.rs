@@ -14,10 +14,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use stateway_definition::{hex, parse};
 use stateway_machine::{Event, Fact, Plan, State};
-use stateway_replay::{Shadow, rederive};
 use thiserror::Error;
 
-use crate::store::{BEGINNING, Hash, Segment, lineage, link};
+use crate::{BEGINNING, Hash, Segment, Shadow, lineage, link, rederive};
 
 pub use file::{FILE_VERSION, MOST_FILE_BYTES};
 
@@ -41,7 +40,8 @@ pub struct Recording {
     pub definitions: Vec<Source>,
     /// Where branches grew from others.
     pub branches: Vec<Grown>,
-    pub(crate) rows: Vec<Row>,
+    /// The rows of the log, by branch and first event.
+    pub rows: Vec<Row>,
 }
 
 /// A definition as it was applied.
@@ -68,14 +68,17 @@ pub struct Grown {
 
 /// What one turn wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) branch: u32,
-    pub(crate) first: u64,
-    pub(crate) hash: Hash,
+pub struct Row {
+    /// The branch.
+    pub branch: u32,
+    /// The sequence of its first event.
+    pub first: u64,
+    /// The link of the chain that ends with this row.
+    pub hash: Hash,
     /// The events, a line each.
-    pub(crate) lines: Vec<u8>,
+    pub lines: Vec<u8>,
     /// Where it stands in a file; 0 when it comes from a store.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// Why a recording cannot be used.
@@ -315,7 +318,11 @@ impl Recording {
 }
 
 impl Row {
-    fn decode(&self) -> Result<Vec<Event>> {
+    /// Its events.
+    ///
+    /// # Errors
+    /// A line is no event.
+    pub fn decode(&self) -> Result<Vec<Event>> {
         stateway_machine::decode_row(&self.lines)
             .or_else(|(nth, error)| wrong(self.line_of(nth), error.to_string()))
     }
@@ -340,6 +347,8 @@ pub fn plan_of(source: &str, name: &str) -> Result<Arc<Plan>> {
     Ok(Arc::new(plan))
 }
 
-pub(crate) fn count(lines: &[u8]) -> usize {
+/// How many events a row has.
+#[must_use]
+pub fn count(lines: &[u8]) -> usize {
     lines.iter().filter(|byte| **byte == b'\n').count()
 }

@@ -21,7 +21,8 @@ pub struct Numbering {
 
 impl Numbering {
     /// Of branches in the order they were opened: branch, parent, cutoff, number of events.
-    pub(crate) fn of(branches: impl IntoIterator<Item = (u32, u32, u64, u64)>) -> Self {
+    #[must_use]
+    pub fn of(branches: impl IntoIterator<Item = (u32, u32, u64, u64)>) -> Self {
         let mut before = 0;
         let numbered = branches
             .into_iter()
