@@ -13,6 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("visitor", &[]),
     ("provider-api", &["model"]),
     ("contract-kit", &["provider-api", "model"]),
+    ("trajectory-kit", &["provider-api", "replay", "model"]),
     ("definition", &["model"]),
     ("machine", &["definition", "model"]),
     ("driver", &["machine", "model"]),
@@ -48,14 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("provider-temporal", &["provider-api", "model"]),
     (
         "provider-builtin",
-        &[
-            "engine",
-            "hosted",
-            "machine",
-            "replay",
-            "provider-api",
-            "model",
-        ],
+        &["engine", "hosted", "machine", "provider-api", "model"],
     ),
     ("proto", &[]),
     ("identity", &[]),

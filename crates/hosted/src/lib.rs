@@ -11,6 +11,8 @@
 //! - [`inbox`]: the approvals and escalations of an execution, from its view and its log. The built-in
 //!   engine uses it too.
 //! - [`portability`]: what of a definition a host cannot do, as sentences.
+//! - [`replay`]: replays of recordings and projections as the provider contract has them. The built-in
+//!   engine uses it too.
 //! - [`provider`]: a [`Provider`](stateway_provider_api::Provider) over any engine that hosts these
 //!   objects; an adapter implements [`HostPort`](provider::HostPort) only.
 //!
@@ -43,6 +45,7 @@ mod plans;
 pub mod portability;
 pub mod provider;
 mod qualifier;
+pub mod replay;
 
 pub use observation::{id_of, observation, payload, version};
 pub use plans::Plans;

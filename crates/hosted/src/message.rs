@@ -8,8 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_driver::View;
-use stateway_machine::{Data, Failure, Task, Verb};
-use stateway_model::{ErrorKind, Labels, Usage};
+use stateway_driver::refusal_of;
+use stateway_machine::{Data, Failure, Rejection, Task, Verb};
+use stateway_model::{ErrorKind, Labels, SubState, Usage};
 
 /// The version of requests, answers and views that this build writes and reads.
 pub const VERSION: u32 = 1;
@@ -72,6 +73,12 @@ pub enum Work {
         /// Whether the parent was killed.
         kill: bool,
     },
+    /// Nothing; refused with `NOT_ASKED` unless the object remembers the request.
+    Asked,
+    /// Leave the log at an earlier point and continue on a new branch.
+    Redo(Box<RedoWork>),
+    /// Start as the copy of another execution, up to a point of its log.
+    Fork(Box<ForkWork>),
     /// The result of a hand-out. It counts only while this hand-out has the attempt.
     Settle {
         /// The hand-out.
@@ -130,6 +137,40 @@ pub struct StartWork {
     /// Only of a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ChildStart>,
+}
+
+/// Continue from an earlier point of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedoWork {
+    /// The branch and the last event of the log that was read. If something has happened since, the request
+    /// is refused with `LOG_CHANGED`.
+    pub head: (u32, u64),
+    /// The source of the revision by which the execution ran where the log is left.
+    pub source: Arc<str>,
+    /// A snapshot of the state where the log is left.
+    pub before: String,
+    /// The command that opens the branch.
+    pub verb: Box<Verb>,
+}
+
+/// Start as the copy of another execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForkWork {
+    /// The name of the definition.
+    pub definition: Arc<str>,
+    /// The source of the revision by which the execution runs.
+    pub source: Arc<str>,
+    /// What the caller attached to the other execution.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// A snapshot of the state after the copied events.
+    pub before: String,
+    /// The copied events, a line each.
+    pub log: String,
+    /// The command that continues the copy.
+    pub verb: Box<Verb>,
 }
 
 /// Which step of which execution a child does.
@@ -286,7 +327,14 @@ impl Refusal {
     }
 }
 
-/// What is stored of an execution for reads. The first two fields come first in the text: queries order
+impl From<&Rejection> for Refusal {
+    fn from(rejection: &Rejection) -> Self {
+        let (kind, reason) = refusal_of(rejection);
+        Self::new(kind, reason, rejection.to_string()).hint(rejection.hint())
+    }
+}
+
+/// What is stored of an execution for reads. The first three fields come first in the text: queries order
 /// and select by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredView {
@@ -294,6 +342,9 @@ pub struct StoredView {
     pub n: i64,
     /// Whether tasks are open: 0 none, 1 some wait for a worker, 2 all are with workers.
     pub o: u8,
+    /// The sub-state, for counts. Missing in views of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s: Option<SubState>,
     /// The open tasks.
     pub tasks: Vec<OpenTask>,
     /// The id of the execution of which it does a step.

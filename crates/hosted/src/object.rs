@@ -153,6 +153,8 @@ pub fn handle(
                 execution.finish(&request)
             })
         }
+        (None, Work::Fork(fork)) => Execution::fork(object, &request, *fork, plans)
+            .and_then(|execution| execution.finish(&request)),
         // The message overtook the start, which finds the note.
         (None, Work::EndChild { kill }) => return Ok(ended_early(kill)),
         (None, _) => Err(Refusal::new(

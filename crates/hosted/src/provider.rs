@@ -6,28 +6,30 @@
 mod approvals;
 mod capability;
 mod definitions;
+mod event_log;
 mod history;
 mod log;
 mod port;
+mod redo;
 mod request;
 mod token;
 mod workers;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use stateway_machine::{CancelMode as Ending, Data, Verb as Command};
-use stateway_model::{ErrorKind, ExecutionId};
+use stateway_machine::{CancelMode as Ending, Data, ExecutionState, Verb as Command};
+use stateway_model::{ErrorKind, ExecutionId, SubState};
 use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Approvals, Call, CancelMode, CancelRequest, CompensationChoice, Description, Error, Health,
-    HistoryPage, HistoryRequest, ListPage, ListRequest, Observation, PauseRequest,
-    PortableDefinitions, Provider, PurgeRequest, Result, ResumeRequest, RetryNowRequest,
-    SignalRequest, StartRequest, Table, Verb, View, Workers,
+    Approvals, Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, Error,
+    EventLog, Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeState, Observation,
+    PauseRequest, PortableDefinitions, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb, View, Workers,
 };
 
 use crate::message::{Done, ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
@@ -41,6 +43,8 @@ use workers::Dispatch;
 /// The role that decides about escalations by default.
 pub const OPERATOR_ROLE: &str = "operator";
 
+/// The most forks of an execution that are reported.
+const MOST_FORKS: usize = 100;
 /// The most rows of a page, whatever is asked for.
 const MAX_PAGE: u32 = 1_000;
 
@@ -150,6 +154,40 @@ impl<P: HostPort> HostedProvider<P> {
             .ok_or_else(|| Error::not_found(verb, id).by_engine())
     }
 
+    /// The executions that were forked from one, the newest first.
+    async fn forks(&self, call: &Call, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
+        let query = ViewQuery {
+            limit: MOST_FORKS,
+            forked_from: Some(id.to_string()),
+            ..ViewQuery::default()
+        };
+        let found = self.host.port.views(call, Verb::Get, &query).await?;
+        let seen = found.iter().filter_map(|it| stored(Verb::Get, it).ok());
+        let forks = seen.filter(|it| it.view.forked_from.as_deref() == Some(id.as_str()));
+        Ok(forks.filter_map(|it| crate::id_of(&it.view.id)).collect())
+    }
+
+    /// Counts executions by reading every view.
+    async fn count_views(&self, call: &Call) -> Result<BTreeMap<SubState, u64>> {
+        let (mut counts, mut before) = (BTreeMap::new(), None);
+        loop {
+            let query = ViewQuery {
+                before: before.take(),
+                limit: MAX_PAGE as usize,
+                ..ViewQuery::default()
+            };
+            let found = self.host.port.views(call, Verb::Count, &query).await?;
+            for found in &found {
+                let seen = stored(Verb::Count, found).map(|seen| seen.view.sub_state);
+                *counts.entry(seen.unwrap_or(SubState::Error)).or_default() += 1;
+            }
+            let Some(last) = found.last().filter(|_| found.len() >= query.limit) else {
+                return Ok(counts);
+            };
+            before = Some(place(Verb::Count, last)?);
+        }
+    }
+
     async fn payload(&self, call: &Call, id: &ExecutionId, key: &str) -> Result<Option<Data>> {
         let object = (ObjectKind::Execution, &[id.as_str()][..]);
         let found = self.host.port.values(call, Verb::Get, object, key).await?;
@@ -223,6 +261,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
         }
         let mut shown = observation(&seen, view);
         shown.parent_execution = parent.as_deref().and_then(crate::id_of);
+        // Only a success is forked.
+        if view == View::Full && seen.state == ExecutionState::Completed {
+            shown.forks = self.forks(call, id).await?;
+        }
         Ok(shown)
     }
 
@@ -249,6 +291,7 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             limit,
             open_only: false,
             awaits_person: false,
+            forked_from: None,
             definition: wanted
                 .and_then(|wanted| wanted.portable_id())
                 .map(Into::into),
@@ -267,6 +310,28 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             observations: found.iter().filter_map(shown).collect(),
             next: next.transpose()?,
         })
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        let found = self.host.port.counts(call).await?;
+        let mut counts: BTreeMap<SubState, u64> = BTreeMap::new();
+        let mut is_known = true;
+        for (word, count) in found {
+            match word.parse::<SubState>() {
+                Ok(sub_state) => *counts.entry(sub_state).or_default() += count,
+                Err(_) => is_known = false,
+            }
+        }
+        if !is_known {
+            // Views of an earlier build do not begin with their sub-state.
+            counts = self.count_views(call).await?;
+        }
+        let counts = counts.into_iter().map(|(sub_state, count)| {
+            let mut counted = Count::in_state(NativeState::new(sub_state.as_str()), count);
+            counted.example.reported = Some((sub_state, None));
+            counted
+        });
+        Ok(counts.collect())
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
@@ -352,6 +417,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             .await
     }
 
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        self.redo(call, request).await
+    }
+
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
         let purge = ObjectRequest {
             v: VERSION,
@@ -367,6 +436,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn event_log(&self) -> Option<&dyn EventLog> {
         Some(self)
     }
 

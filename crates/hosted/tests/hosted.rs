@@ -7,3 +7,5 @@ mod lab;
 mod object;
 mod people;
 mod provider;
+mod redo;
+mod trajectories;

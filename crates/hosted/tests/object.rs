@@ -126,7 +126,10 @@ fn the_same_request_on_the_same_values_gives_the_same_writes() {
     assert_eq!(one.stored(ID), other.stored(ID));
     // Queries select and order by the first bytes of a view.
     let text = String::from_utf8(one.stored(ID)[VIEW].clone()).unwrap();
-    assert!(text.starts_with("{\"n\":1800000000000,\"o\":2,"), "{text}");
+    assert!(
+        text.starts_with("{\"n\":1800000000000,\"o\":2,\"s\":\"running\","),
+        "{text}"
+    );
 }
 
 #[test]

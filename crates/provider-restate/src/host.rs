@@ -160,6 +160,19 @@ impl HostPort for RestatePort {
         self.rows(call, verb, &query).await
     }
 
+    async fn counts(&self, call: &Call) -> Result<Vec<(String, u64)>> {
+        #[derive(Deserialize)]
+        struct Row {
+            #[serde(default)]
+            word: String,
+            total: u64,
+        }
+        let query = sql::counts((EXECUTION_OBJECT, VIEW));
+        let client = &self.reader.client;
+        let rows: Vec<Row> = client.query(call, Verb::Count, &query).await?;
+        Ok(rows.into_iter().map(|row| (row.word, row.total)).collect())
+    }
+
     async fn definitions(
         &self,
         call: &Call,

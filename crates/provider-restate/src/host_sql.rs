@@ -58,6 +58,10 @@ pub(crate) fn views((service, key): (&str, &str), query: &ViewQuery) -> String {
         let like = quoted(&format!("%\"definition\":\"{definition}\"%"));
         conditions.push(format!("value_utf8 LIKE {like}"));
     }
+    if let Some(source) = &query.forked_from {
+        let like = quoted(&format!("%\"forked_from\":\"{source}\"%"));
+        conditions.push(format!("value_utf8 LIKE {like}"));
+    }
     if let Some((created, id)) = &query.before {
         let (created, id) = (quoted(&format!("{created:013}")), quoted(id));
         conditions.push(format!(
@@ -68,6 +72,15 @@ pub(crate) fn views((service, key): (&str, &str), query: &ViewQuery) -> String {
         "SELECT {COLUMNS} FROM state WHERE {} ORDER BY {CREATED} DESC, service_key DESC LIMIT {}",
         conditions.join(" AND "),
         query.limit
+    )
+}
+
+/// How many views begin with which sub-state. It follows `"o":` and a digit: `"s":"running"`.
+pub(crate) fn counts((service, key): (&str, &str)) -> String {
+    let (service, key) = (quoted(service), quoted(key));
+    format!(
+        "SELECT split_part(substr(value_utf8, 26, 24), '\"', 4) AS word, count(*) AS total FROM state \
+         WHERE service_name = {service} AND key = {key} GROUP BY word"
     )
 }
 
@@ -97,6 +110,7 @@ mod tests {
             limit: 50,
             open_only: true,
             awaits_person: true,
+            forked_from: None,
             definition: Some("order".into()),
         };
         assert_eq!(
@@ -114,8 +128,9 @@ mod tests {
     /// The queries read the first bytes of a view.
     #[test]
     fn a_stored_view_begins_as_the_queries_expect() {
-        let head = r#"{"n":1763392822123,"o":1,"#;
+        let head = r#"{"n":1763392822123,"o":1,"s":"running","#;
         assert_eq!(&head[5..18], "1763392822123");
         assert_eq!(&head[19..24], "\"o\":1");
+        assert_eq!(head[25..].split('"').nth(3), Some("running"));
     }
 }

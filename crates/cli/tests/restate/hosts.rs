@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_restate::{HostConfig, hosted_provider};
 use tempfile::TempDir;
 
 use crate::lab::Lab;
@@ -404,4 +406,38 @@ pub(crate) fn people_and_children(lab: &mut Lab) {
         stage.trajectory(&children[0]),
         stage.trajectory(&children[1])
     );
+}
+
+/// Every golden trajectory of the built-in engine, inside Restate; what differs is what the portability report
+/// says before the start.
+pub(crate) fn golden_trajectories(lab: &mut Lab) {
+    let stage = Stage::new(lab);
+    let (admin, ingress) = lab.api_ports();
+    let mut config = HostConfig::default();
+    config.admin.url = format!("http://127.0.0.1:{admin}");
+    config.ingress.url = format!("http://127.0.0.1:{ingress}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let refused = runtime.block_on(async {
+        let provider = hosted_provider(&config, compiled_in("builtin").unwrap()).unwrap();
+        stateway_trajectory_kit::compare(&provider).await
+    });
+    let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["concurrency", "http"], "{refused:?}");
+    // The command line reports the same words, and a start is refused with them.
+    let limited = "name: limited\nconcurrency: 2\nsteps: [{name: a, sleep: 50ms}]\n";
+    std::fs::write(stage.folder.path().join("limited.yaml"), limited).unwrap();
+    let validate = ["definitions", "validate", "limited.yaml", "order.yaml"];
+    let validate = [&validate[..], &["--for", "builtin", "--for", "flows"]].concat();
+    let output = stage.command(&validate).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (_, words) = &refused[0];
+    for line in [
+        "limited.yaml: exact for builtin".to_owned(),
+        "limited.yaml: impossible for flows".to_owned(),
+        format!("limited.yaml:   {words}"),
+        "order.yaml: exact for flows".to_owned(),
+    ] {
+        assert!(said.lines().any(|it| it == line), "{line}: {said}");
+    }
 }

@@ -1,15 +1,16 @@
 //! One request on one execution: commands through the driver, then everything that is written.
 
 mod child;
+mod redo;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_definition::StepKind;
-use stateway_driver::{UnknownCoverage, View, handle, next_timer, refusal_of, resume, timers};
+use stateway_driver::{UnknownCoverage, View, handle, next_timer, resume, timers};
 use stateway_machine::{
-    Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, Rejection, State, TaskOrder, Verb,
+    Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, State, TaskOrder, Verb, Withdrawn,
     encode_into, is_settled, restore, snapshot, task_input, task_order,
 };
 use stateway_model::{ErrorKind, ExecutionId, Labels};
@@ -127,7 +128,7 @@ impl Execution {
             }
         }
         match work {
-            Work::Start(_) => {
+            Work::Start(_) | Work::Fork(_) => {
                 let message = format!("there is an execution `{}` already", self.kept.id);
                 return Err(Refusal::new(
                     ErrorKind::AlreadyExists,
@@ -137,6 +138,11 @@ impl Execution {
                 .hint("Use another id, or none."));
             }
             Work::Verb(verb) => self.command(request, *verb)?,
+            Work::Asked => {
+                let message = "the object does not remember the request";
+                return Err(Refusal::new(ErrorKind::NotFound, "NOT_ASKED", message));
+            }
+            Work::Redo(redo) => self.redo(request, *redo, plans)?,
             Work::Decide { branch, verb } => self.decide(request, branch, *verb)?,
             Work::FinishChild {
                 child,
@@ -161,9 +167,18 @@ impl Execution {
     fn command(&mut self, request: &ObjectRequest, verb: Verb) -> Result<(), Refusal> {
         let now = self.now(request);
         let command = Command::new(Arc::clone(&request.id), verb);
-        let mut step = handle(&mut self.state, command, now).map_err(|why| rejected(&why))?;
-        let withdrawn = std::mem::take(&mut step.withdraw).into_iter();
-        let withdrawn = withdrawn.filter_map(|withdrawn| {
+        let step = handle(&mut self.state, command, now);
+        let mut step = step.map_err(|why| Refusal::from(&why))?;
+        self.withdraw(std::mem::take(&mut step.withdraw));
+        self.changed |= !step.events.is_empty();
+        self.events.extend(std::mem::take(&mut step.events));
+        self.carry_out_children(request, &step);
+        Ok(())
+    }
+
+    /// Notes the tasks that are taken from workers.
+    fn withdraw(&mut self, withdrawn: Vec<Withdrawn>) {
+        let withdrawn = withdrawn.into_iter().filter_map(|withdrawn| {
             Some(WithdrawnTask {
                 branch: withdrawn.key.branch,
                 task: withdrawn.key.task,
@@ -172,10 +187,6 @@ impl Execution {
             })
         });
         self.withdrawn.extend(withdrawn);
-        self.changed |= !step.events.is_empty();
-        self.events.extend(std::mem::take(&mut step.events));
-        self.carry_out_children(request, &step);
-        Ok(())
     }
 
     /// A decision of a person about a request of a branch.
@@ -466,6 +477,7 @@ impl Execution {
         StoredView {
             n: self.kept.created,
             o: open,
+            s: Some(view.sub_state),
             tasks,
             parent: self.kept.child.as_ref().map(|it| Arc::clone(&it.of.parent)),
             view,
@@ -566,11 +578,6 @@ fn claimed(state: &State, order: &TaskOrder) -> Option<ClaimedTask> {
         heartbeat_timeout: define.and_then(|define| define.heartbeat_timeout),
         model_policy: model_policy.into(),
     })
-}
-
-fn rejected(rejection: &Rejection) -> Refusal {
-    let (kind, reason) = refusal_of(rejection);
-    Refusal::new(kind, reason, rejection.to_string()).hint(rejection.hint())
 }
 
 fn invalid(reason: &str, message: String) -> Refusal {

@@ -152,6 +152,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
                 limit: VIEWS_PER_READ,
                 open_only: false,
                 awaits_person: false,
+                forked_from: None,
                 definition: Some(name.to_owned()),
             };
             let found = self.host.port.views(call, verb, &query).await?;

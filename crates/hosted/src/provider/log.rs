@@ -6,6 +6,7 @@ use stateway_machine::{Event, Fact};
 use stateway_model::{ErrorKind, ExecutionId};
 use stateway_provider_api::{Call, Error, Result, Verb};
 use stateway_replay::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
+use stateway_replay::{Numbering, lineage};
 
 use super::{HostPort, HostedProvider, ObjectKind, stored};
 use crate::message::StoredView;
@@ -32,6 +33,47 @@ impl StoredLog {
             events.extend(found.into_iter().map(|event| (row.branch, event)));
         }
         Ok(events)
+    }
+
+    /// The events that lead to where a branch is, each with the branch that it was written on.
+    pub(super) fn along(&self, verb: Verb, branch: u32) -> Result<Vec<(u32, Event)>> {
+        let unknown = branch != 0 && !self.branches().iter().any(|it| it.branch == branch);
+        if unknown {
+            let message = format!("there is no branch {branch}");
+            return Err(Error::new(ErrorKind::NotFound, verb, message)
+                .with_reason("BRANCH_NOT_FOUND")
+                .by_engine());
+        }
+        let parent = |branch| {
+            let grown = self.branches().iter().find(|it| it.branch == branch)?;
+            Some((grown.parent, grown.cutoff))
+        };
+        let segments = lineage(branch, parent).map_err(|branch| {
+            damaged(verb, &format!("the parent of branch {branch} is not older"))
+        })?;
+        let mut events = self.events(verb)?;
+        events.retain(|(on, event)| {
+            let mut segments = segments.iter();
+            segments.any(|part| part.branch == *on && event.sequence <= part.up_to)
+        });
+        events.sort_by_key(|(_, event)| event.sequence);
+        Ok(events)
+    }
+
+    /// One sequence of numbers for the events of all branches.
+    pub(super) fn numbering(&self, verb: Verb) -> Result<Numbering> {
+        let mut counts: Vec<(u32, u32, u64, u64)> = Vec::new();
+        for (on, _) in self.events(verb)? {
+            match counts.last_mut() {
+                Some((branch, .., events)) if *branch == on => *events += 1,
+                _ => {
+                    let grown = self.branches().iter().find(|it| it.branch == on);
+                    let (parent, cutoff) = grown.map_or((0, 0), |it| (it.parent, it.cutoff));
+                    counts.push((on, parent, cutoff, 1));
+                }
+            }
+        }
+        Ok(Numbering::of(counts))
     }
 
     /// Where branches grew from others.

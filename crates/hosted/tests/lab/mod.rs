@@ -286,11 +286,26 @@ impl HostPort for Lab {
                     || seen.to_string().contains("{\"approval\":{")
                     || seen.to_string().contains("{\"person\":{"))
                 && query
+                    .forked_from
+                    .as_ref()
+                    .is_none_or(|from| seen["view"]["forked_from"] == **from)
+                && query
                     .definition
                     .as_ref()
                     .is_none_or(|name| seen["view"]["definition"] == **name)
         });
         Ok(found.take(query.limit).map(|(_, _, it)| it).collect())
+    }
+
+    async fn counts(&self, _: &Call) -> Result<Vec<(String, u64)>> {
+        let inner = self.inner.lock().unwrap();
+        let mut counts = BTreeMap::new();
+        for stored in inner.executions.values().filter_map(|it| it.get(VIEW)) {
+            let seen: serde_json::Value = serde_json::from_slice(stored).unwrap();
+            let word = seen["s"].as_str().unwrap_or_default().to_owned();
+            *counts.entry(word).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
     }
 
     async fn definitions(

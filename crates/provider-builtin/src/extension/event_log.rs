@@ -14,12 +14,12 @@ use stateway_provider_api::{
 };
 
 use super::projection;
-use super::replay::{self, ReplayAsk};
 use crate::BuiltinProvider;
 use crate::log::unreadable;
 use crate::provider::payload_bytes;
 use stateway_hosted::inbox::step_attempt;
 use stateway_hosted::payload;
+use stateway_hosted::replay::{ReplayAsk, replay_recording};
 
 #[async_trait]
 impl EventLog for BuiltinProvider {
@@ -122,7 +122,7 @@ impl EventLog for BuiltinProvider {
         let ask = self.replay_ask(call, &request, &before).await?;
         let answer = tokio::task::spawn_blocking({
             let before = before.clone();
-            move || replay::replay_recording(&before, &ask)
+            move || replay_recording(&before, &ask)
         });
         let answer = answer.await.map_err(|_| {
             let message = "the replay ended unexpectedly";

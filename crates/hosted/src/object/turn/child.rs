@@ -135,7 +135,7 @@ impl Execution {
             .push(Message::Definition(definition, Box::new(order_child)));
     }
 
-    fn send_end(&mut self, request: &ObjectRequest, child: &Arc<str>, kill: bool) {
+    pub(super) fn send_end(&mut self, request: &ObjectRequest, child: &Arc<str>, kill: bool) {
         self.send(request, (child, PARENT), Work::EndChild { kill });
     }
 

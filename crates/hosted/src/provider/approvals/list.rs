@@ -99,6 +99,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
                 limit: EXECUTIONS_PER_READ,
                 open_only: false,
                 awaits_person: hints.pending_only,
+                forked_from: None,
                 definition: hints.definition.clone(),
             };
             let port = &self.provider.host.port;

@@ -305,6 +305,7 @@ pub(super) async fn each_open_view<P: HostPort>(
             limit: VIEWS_PER_READ,
             open_only: true,
             awaits_person: false,
+            forked_from: None,
             definition: None,
         };
         let call = Call::within(PATIENCE);
