@@ -102,6 +102,27 @@ async fn a_child_without_a_definition_is_a_failure_of_the_step() {
 }
 
 #[tokio::test]
+async fn a_child_that_a_host_cannot_run_fails_the_step_with_the_words_of_the_report() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, PARENT).await;
+    let source = "name: other\nconcurrency: 2\nsteps: [{name: nap, sleep: 1s}]";
+    let request = ApplyPortableRequest {
+        source: source.to_owned(),
+        source_name: "other.yaml".to_owned(),
+        request_id: "apply-other".parse().unwrap(),
+    };
+    provider.apply_portable(&call(), request).await.unwrap();
+    let report = provider.portability(&call(), source).await.unwrap();
+    let parent = start(&provider, "r1").await.id;
+    let error = get(&provider, &parent).await.last_error.unwrap();
+    assert_eq!(
+        error.message,
+        format!("definition `other`: {}", report.reasons[0])
+    );
+}
+
+#[tokio::test]
 async fn a_cancelled_parent_waits_for_its_child_and_a_killed_one_does_not() {
     for (mode, reason) in [
         (CancelMode::Graceful, Reason::Cancelled),

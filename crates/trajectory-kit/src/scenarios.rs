@@ -129,6 +129,15 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
+        name: "signal-timeout-escalates",
+        definition: "steps: [{name: a, signal: go, timeout: 100ms, onTimeout: escalate}]\n",
+        script: &[
+            Act::Until("", Error, Some(Reason::Escalated)),
+            Act::Resolve("a~1", Resolve::Cancel),
+        ],
+        ..BASE
+    },
+    Scenario {
         name: "approval-granted",
         definition: "steps:
   - {name: sign, approval: {role: boss, expiresAfter: 1h}}
@@ -357,6 +366,19 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "saga-partly",
         definition: SAGA,
         answers: &[("c.1", Fail(External)), ("a.undo.1", Fail(External))],
+        ..BASE
+    },
+    Scenario {
+        name: "saga-read-only",
+        definition: "failurePolicy: compensate
+steps:
+  - {name: a, agent: '@', timeout: 1m, readOnly: true}
+  - {name: b, agent: '@', timeout: 1m, dependsOn: [a]}
+  - {name: c, agent: '@', timeout: 1m, dependsOn: [b], retryPolicy: {maxRetries: 0}}
+compensation:
+  - {step: b, agent: '@', action: undo, timeout: 1m}
+",
+        answers: &[("c.1", Fail(External))],
         ..BASE
     },
     Scenario {
