@@ -21,7 +21,7 @@ mod trigger;
 mod worker;
 
 pub use approval::{Approval, Decision, Escalation};
-pub use definition::{Applied, Definition, Diagnostic};
+pub use definition::{Applied, Definition, Diagnostic, Portability};
 pub use event::Event;
 pub use execution::{Execution, ExecutionError, Progress, Retry, Step, Usage, Wait};
 pub use explanation::{Explanation, StepExplanation};

@@ -14,7 +14,6 @@
 //! [`Engine`] is the handle for every caller; `keeper` is the thread; `store` is
 //! the file; [`WorkerSession`] is one connected worker; [`View`] is an execution as it is shown.
 
-mod attempts;
 mod bug;
 mod catalogue;
 mod cause;
@@ -30,10 +29,8 @@ mod in_memory;
 mod keeper;
 mod limits;
 mod news;
-mod numbering;
 mod policy;
 mod reader;
-pub mod recording;
 pub mod recovery;
 mod request;
 mod retry_after;
@@ -47,7 +44,6 @@ mod summary;
 mod view;
 mod worker;
 
-pub use attempts::{AttemptOutcome, AttemptRecord, error_of};
 pub use clock::Clock;
 pub use config::{Config, OPERATOR_ROLE, Retention};
 pub use error::{EngineError, ErrorKind};
@@ -61,7 +57,6 @@ pub use id::Ids;
 pub use keeper::SinkStart;
 pub use limits::{DEFAULT_PAYLOAD_BYTES, most_payload_bytes, task_bytes};
 pub use news::{Change, Changes, News, Removed};
-pub use numbering::Numbering;
 pub use policy::{Policy, PolicyQuestion, PolicyVerdict, Ruling};
 pub use request::{
     ActorName, AdoptDefinition, Applied, ApplyDefinition, BranchRecord, Damaged, Decide,
@@ -72,6 +67,7 @@ pub use request::{
 pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus, Webhooks};
 pub use stateway_driver::parse_payload;
 pub use stateway_driver::{MOST_PAGE_BYTES, detailed, summary};
+pub use stateway_replay::{AttemptOutcome, AttemptRecord, Numbering, error_of, recording};
 pub use store::{SCHEMA_VERSION, StoreError, unpack};
 pub use view::{Parent, PauseKind, QueueCause, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

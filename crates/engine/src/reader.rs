@@ -12,12 +12,10 @@ use stateway_model::{SubState, Usage};
 use tokio::sync::Semaphore;
 
 use crate::View;
-use crate::attempts::{Attempts, BranchStart};
 use crate::catalogue::Catalogue;
 use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::in_memory::{InMemory, Place};
-use crate::numbering::Numbering;
 use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
 use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
@@ -26,6 +24,7 @@ use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
 use crate::summary;
 use crate::view::EngineView as _;
 use stateway_driver::again;
+use stateway_replay::{Attempts, BranchStart, Numbering};
 
 /// The most concurrent reads.
 const AT_ONCE: usize = 4;

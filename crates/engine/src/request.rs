@@ -15,8 +15,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use stateway_machine::{CancelMode, Data, Event, ExecutionState, Resolution};
 use stateway_model::{SubState, Usage};
-
-use crate::attempts::AttemptRecord;
+use stateway_replay::AttemptRecord;
 
 /// The caller, as the gateway authenticated it.
 pub type ActorName = Arc<str>;

@@ -5,13 +5,11 @@
 //! time at which the keeper must load the execution next. [`Store`] and [`Reading`] are the contract,
 //! `sqlite` is the store in one file, and `suite` contains the tests that every store passes.
 
-mod chain;
 mod error;
 mod failed_reads;
 #[cfg(feature = "simulation")]
 mod faulty;
 mod layer;
-mod lineage;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
@@ -22,14 +20,12 @@ mod status;
 mod suite;
 mod turn;
 
-pub(crate) use chain::{BEGINNING, Hash, link};
 pub use error::StoreError;
 pub(crate) use failed_reads::{FailedReads, note_failed_reads};
 #[cfg(feature = "simulation")]
 pub(crate) use faulty::{FaultyBackend, StoreFaults};
 #[cfg(feature = "simulation")]
 pub use faulty::{StoreCall, StoreFate};
-pub(crate) use lineage::{Segment, lineage};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;
@@ -46,6 +42,7 @@ pub(crate) use turn::{
 use std::fmt::Debug;
 
 use jiff::Timestamp;
+pub(crate) use stateway_replay::{BEGINNING, Hash, Segment, lineage, link};
 
 type Result<T> = std::result::Result<T, StoreError>;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use prost::Message;
-use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT};
-use stateway_hosted::object::{self, Missing, Turn, Write};
+use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT, ObjectRequest, Work};
+use stateway_hosted::object::{self, Message as ObjectMessage, Missing, Turn, Write};
 use stateway_hosted::{Plans, definition_object};
 
 use crate::frame::{Frame, frames};
@@ -27,8 +27,12 @@ pub(crate) enum Handler {
     Command,
     /// The alarm of an execution.
     Alarm,
+    /// A message of another object to an execution.
+    Deliver,
     /// A request to a definition.
     Definition,
+    /// The order to start a child by a definition.
+    StartChild,
 }
 
 impl Handler {
@@ -38,7 +42,9 @@ impl Handler {
         match (service, handler) {
             (EXECUTION_OBJECT, "command") => Some(Self::Command),
             (EXECUTION_OBJECT, "alarm") => Some(Self::Alarm),
+            (EXECUTION_OBJECT, "deliver") => Some(Self::Deliver),
             (DEFINITION_OBJECT, "command") => Some(Self::Definition),
+            (DEFINITION_OBJECT, "start_child") => Some(Self::StartChild),
             _ => None,
         }
     }
@@ -133,22 +139,37 @@ impl Invocation {
                 definition_object::handle(&self.key, &self.input, &mut read),
                 None,
             ),
+            Handler::StartChild => (
+                definition_object::start_child(&self.key, &self.input, &mut read),
+                None,
+            ),
             Handler::Command => (
                 object::handle(&self.key, &self.input, &mut read, plans),
                 None,
             ),
+            Handler::Deliver => {
+                let message = serde_json::from_slice(&self.input);
+                let mut message: ObjectRequest =
+                    message.map_err(|_| "a message of another object cannot be read")?;
+                let is_start = matches!(message.work, Work::Start(_));
+                let mark = self.mark(now, is_start);
+                // A message may wait for a host; its time is the time of its delivery.
+                if let Some((fired, _)) = &mark {
+                    message.at = message.at.max(*fired);
+                }
+                let request = serde_json::to_vec(&message);
+                let request = request.map_err(|_| "a message cannot be written")?;
+                let mark = mark.map(|(_, mark)| mark);
+                (object::handle(&self.key, &request, &mut read, plans), mark)
+            }
             Handler::Alarm => {
                 let armed = std::str::from_utf8(&self.input).ok();
                 let armed = armed.and_then(|text| text.parse().ok());
                 let armed = armed.and_then(|millis| Timestamp::from_millisecond(millis).ok());
                 let armed = armed.ok_or("the input of an alarm is not a time")?;
-                let fired = self.fired().unwrap_or(now);
-                let millis = fired.as_millisecond();
-                let fired = Timestamp::from_millisecond(millis).unwrap_or(fired);
-                // Of an execution that was purged, nothing is to be written.
-                let exists = !matches!(self.value(object::STATE), Ok(None));
-                let mark = SetState::new(ALARM_TIME, millis.to_string().into_bytes());
-                let mark = exists.then(|| Frame::of(SET_STATE, &mark));
+                let mark = self.mark(now, false);
+                let fired = mark.as_ref().map_or(armed, |(fired, _)| *fired);
+                let mark = mark.map(|(_, mark)| mark);
                 let request = serde_json::to_vec(&object::alarm(armed, fired));
                 let request = request.map_err(|_| "an alarm cannot be written")?;
                 (object::handle(&self.key, &request, &mut read, plans), mark)
@@ -158,6 +179,21 @@ impl Invocation {
             Ok(turn) => Decided::Turn(turn, mark),
             Err(Missing(key)) => Decided::Missing(key),
         })
+    }
+
+    /// The time of an invocation that no gateway sent, and the command that stores it. It is the first
+    /// command of the journal, so the invocation has the same time when it is made again. Of an execution
+    /// that does not exist nothing is to be written, unless the invocation starts it.
+    fn mark(&self, now: Timestamp, starts: bool) -> Option<(Timestamp, Frame)> {
+        let exists = !matches!(self.value(object::STATE), Ok(None));
+        if !exists && !starts {
+            return None;
+        }
+        let fired = self.fired().unwrap_or(now);
+        let millis = fired.as_millisecond();
+        let fired = Timestamp::from_millisecond(millis).unwrap_or(fired);
+        let mark = SetState::new(ALARM_TIME, millis.to_string().into_bytes());
+        Some((fired, Frame::of(SET_STATE, &mark)))
     }
 
     /// The time at which this alarm fired, if it did before.
@@ -237,17 +273,21 @@ impl Invocation {
             Write::Set { key, value } => Frame::of(SET_STATE, &SetState::new(&key, value)),
             Write::ClearAll => Frame::of(CLEAR_ALL_STATE, &ClearAllState {}),
         }));
+        let mut calls: Vec<OneWayCall> = turn.messages.iter().filter_map(one_way).collect();
         if let Some(due) = turn.alarm {
             let millis = due.as_millisecond();
-            let call = OneWayCall {
+            calls.push(OneWayCall {
                 service_name: EXECUTION_OBJECT.to_owned(),
                 handler_name: "alarm".to_owned(),
                 parameter: millis.to_string().into(),
                 invoke_time: u64::try_from(millis).unwrap_or_default(),
                 key: self.key.clone(),
-                invocation_id_notification_idx: self.next_completion(),
-            };
-            commands.push(Frame::of(ONE_WAY_CALL, &call));
+                invocation_id_notification_idx: 0,
+            });
+        }
+        for (id, call) in (self.next_completion()..).zip(&mut calls) {
+            call.invocation_id_notification_idx = id;
+            commands.push(Frame::of(ONE_WAY_CALL, call));
         }
         let output = Output {
             value: Some(Value {
@@ -270,6 +310,29 @@ impl Invocation {
         answer.push(Frame::of(END, &End {}));
         answer
     }
+}
+
+/// A message to another object, as a call that nobody waits for. What cannot be written as JSON does not
+/// exist.
+fn one_way(message: &ObjectMessage) -> Option<OneWayCall> {
+    let (service, handler, key, parameter) = match message {
+        ObjectMessage::Execution(id, request) => {
+            let parameter = serde_json::to_vec(request).ok()?;
+            (EXECUTION_OBJECT, "deliver", id, parameter)
+        }
+        ObjectMessage::Definition(name, request) => {
+            let parameter = serde_json::to_vec(request).ok()?;
+            (DEFINITION_OBJECT, "start_child", name, parameter)
+        }
+    };
+    Some(OneWayCall {
+        service_name: service.to_owned(),
+        handler_name: handler.to_owned(),
+        parameter: parameter.into(),
+        invoke_time: 0,
+        key: key.to_string(),
+        invocation_id_notification_idx: 0,
+    })
 }
 
 /// Whether a stored command is the computed one. Restate may add fields to what it stores.

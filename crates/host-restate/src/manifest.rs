@@ -8,7 +8,7 @@ use crate::protocol::VERSIONS;
 
 /// The version of the manifest in the path of a deployment. A build with another manifest is another
 /// deployment; a build with the same manifest takes over the invocations of the one before.
-const MANIFEST: u32 = 1;
+const MANIFEST: u32 = 2;
 
 /// An invocation is retried at this interval while no endpoint answers.
 const MAX_RETRY_MILLIS: u64 = 5_000;
@@ -25,8 +25,19 @@ pub fn deployment_path() -> String {
 /// The manifest, in the form of this version of Restate's discovery.
 pub(crate) fn manifest(discovery: u32) -> Value {
     let services = [
-        (EXECUTION_OBJECT, &["command", "alarm"][..]),
-        (DEFINITION_OBJECT, &["command"][..]),
+        (
+            EXECUTION_OBJECT,
+            &[
+                ("command", EXCLUSIVE),
+                ("alarm", EXCLUSIVE),
+                ("deliver", EXCLUSIVE),
+            ][..],
+        ),
+        (
+            DEFINITION_OBJECT,
+            // Many executions may start children by one definition, and a start changes nothing in it.
+            &[("command", EXCLUSIVE), ("start_child", SHARED)][..],
+        ),
     ];
     let services: Vec<_> = services
         .iter()
@@ -40,13 +51,18 @@ pub(crate) fn manifest(discovery: u32) -> Value {
     })
 }
 
-fn service(name: &str, handlers: &[&str], discovery: u32) -> Value {
+/// One invocation of an object at a time.
+const EXCLUSIVE: &str = "EXCLUSIVE";
+/// Beside others; it only reads the values of the object.
+const SHARED: &str = "SHARED";
+
+fn service(name: &str, handlers: &[(&str, &str)], discovery: u32) -> Value {
     let handlers: Vec<_> = handlers
         .iter()
-        .map(|handler| {
+        .map(|(handler, ty)| {
             json!({
                 "name": handler,
-                "ty": "EXCLUSIVE",
+                "ty": ty,
                 "input": {"required": true, "contentType": "*/*"},
                 "output": {"contentType": "application/json"},
             })

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_definition::{Revision, parse};
-use stateway_model::ErrorKind;
+use stateway_machine::Failure;
+use stateway_model::{ErrorCategory, ErrorKind, Usage};
 
-use crate::message::{Refusal, VERSION};
-use crate::object::{Missing, Read, Turn, Write};
+use crate::message::{ChildRequest, ObjectRequest, Refusal, StartWork, VERSION, Work};
+use crate::object::{Message, Missing, Read, Turn, Write};
+use crate::portability;
 
 /// The current revision and the list of all.
 pub const CURRENT: &str = "c";
@@ -120,6 +122,75 @@ pub fn handle(name: &str, request: &[u8], read: &mut Read<'_>) -> Result<Turn, M
         answer: json(&DefinitionAnswer::Refused(refusal)),
         ..Turn::default()
     }))
+}
+
+/// Starts a child by the definition with this name: sends the start with the source to the child, or to the
+/// parent that the child cannot be started. Writes nothing.
+///
+/// # Errors
+/// The key of a value that is needed first.
+pub fn start_child(name: &str, request: &[u8], read: &mut Read<'_>) -> Result<Turn, Missing> {
+    let stored = read(CURRENT)?;
+    let Ok(request) = serde_json::from_slice::<ChildRequest>(request) else {
+        // Only an execution sends this, so its parent is not known.
+        return Ok(Turn::default());
+    };
+    let Some(child) = request.start.child.clone() else {
+        return Ok(Turn::default());
+    };
+    let (to, cause, body, work) = match source_for_child(name, stored.as_deref()) {
+        Ok(source) => {
+            let start = StartWork {
+                source,
+                ..request.start
+            };
+            let cause = Arc::clone(&child.of.parent);
+            let body = Some(Arc::clone(&request.id));
+            (request.id, cause, body, Work::Start(Box::new(start)))
+        }
+        Err(why) => {
+            let finish = Work::FinishChild {
+                outcome: Err(Failure::reported(ErrorCategory::External, why)),
+                usage: Usage::default(),
+                child: child.of.clone(),
+            };
+            (child.of.parent, "child".into(), None, finish)
+        }
+    };
+    let message = ObjectRequest {
+        v: VERSION,
+        id: cause,
+        at: request.at,
+        body,
+        work,
+        claim: None,
+    };
+    Ok(Turn {
+        messages: vec![Message::Execution(to, Box::new(message))],
+        ..Turn::default()
+    })
+}
+
+/// The source of the current revision, or why no child can be started by it.
+fn source_for_child(name: &str, stored: Option<&[u8]>) -> Result<Arc<str>, String> {
+    let kept: Option<StoredDefinition> = match stored {
+        None => None,
+        Some(stored) => {
+            let read = serde_json::from_slice(stored);
+            read.map_err(|error| format!("the stored definition cannot be read: {error}"))?
+        }
+    };
+    let Some(kept) = kept.as_ref().filter(|kept| kept.current.is_some()) else {
+        return Err(missing(name, kept.is_some()).message);
+    };
+    let parsed = parse(&kept.source, name).map_err(|why| why.to_string())?;
+    match portability::impossible(&parsed.definition)
+        .into_iter()
+        .next()
+    {
+        Some(reason) => Err(format!("definition `{name}`: {reason}")),
+        None => Ok(Arc::clone(&kept.source)),
+    }
 }
 
 fn decode(request: &[u8]) -> Result<DefinitionRequest, Refusal> {
@@ -234,8 +305,8 @@ fn done(kept: StoredDefinition, changed: bool, mut writes: Vec<Write>) -> Turn {
     });
     Turn {
         writes,
-        alarm: None,
         answer: json(&DefinitionAnswer::Done { changed, kept }),
+        ..Turn::default()
     }
 }
 

@@ -8,7 +8,11 @@
 //! - [`message`]: requests to the objects, their answers, and the stored view that lists and reads use.
 //! - [`observation`]: a view as an observation of the provider contract. The built-in engine uses it too,
 //!   so an execution shows the same states, reasons, steps and evidence on every engine.
+//! - [`inbox`]: the approvals and escalations of an execution, from its view and its log. The built-in
+//!   engine uses it too.
 //! - [`portability`]: what of a definition a host cannot do, as sentences.
+//! - [`replay`]: replays of recordings and projections as the provider contract has them. The built-in
+//!   engine uses it too.
 //! - [`provider`]: a [`Provider`](stateway_provider_api::Provider) over any engine that hosts these
 //!   objects; an adapter implements [`HostPort`](provider::HostPort) only.
 //!
@@ -33,6 +37,7 @@
 //!   failures of the handler, and write nothing.
 
 pub mod definition_object;
+pub mod inbox;
 pub mod message;
 pub mod object;
 mod observation;
@@ -40,6 +45,7 @@ mod plans;
 pub mod portability;
 pub mod provider;
 mod qualifier;
+pub mod replay;
 
 pub use observation::{id_of, observation, payload, version};
 pub use plans::Plans;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_driver::View;
-use stateway_machine::{Data, Task, Verb};
-use stateway_model::{ErrorKind, Labels};
+use stateway_driver::refusal_of;
+use stateway_machine::{Data, Failure, Rejection, Task, Verb};
+use stateway_model::{ErrorKind, Labels, SubState, Usage};
 
 /// The version of requests, answers and views that this build writes and reads.
 pub const VERSION: u32 = 1;
@@ -49,6 +50,35 @@ pub enum Work {
     Start(Box<StartWork>),
     /// A command of the machine.
     Verb(Box<Verb>),
+    /// A person's decision about an approval or an escalation of this branch. On another branch the same
+    /// step and attempt is another request.
+    Decide {
+        /// The branch of the log.
+        branch: u32,
+        /// The decision.
+        verb: Box<Verb>,
+    },
+    /// A child has ended, or could not be started.
+    FinishChild {
+        /// Which step of this execution the child does.
+        child: ChildOf,
+        /// The output, or why the step fails.
+        outcome: Result<Data, Failure>,
+        /// The usage of the child, including its own children.
+        #[serde(default, skip_serializing_if = "Usage::is_zero")]
+        usage: Usage,
+    },
+    /// The parent does not wait for this execution any more, or ends.
+    EndChild {
+        /// Whether the parent was killed.
+        kill: bool,
+    },
+    /// Nothing; refused with `NOT_ASKED` unless the object remembers the request.
+    Asked,
+    /// Leave the log at an earlier point and continue on a new branch.
+    Redo(Box<RedoWork>),
+    /// Start as the copy of another execution, up to a point of its log.
+    Fork(Box<ForkWork>),
     /// The result of a hand-out. It counts only while this hand-out has the attempt.
     Settle {
         /// The hand-out.
@@ -104,6 +134,88 @@ pub struct StartWork {
     pub input: Data,
     /// Who starts it.
     pub by: Arc<str>,
+    /// Only of a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ChildStart>,
+}
+
+/// Continue from an earlier point of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedoWork {
+    /// The branch and the last event of the log that was read. If something has happened since, the request
+    /// is refused with `LOG_CHANGED`.
+    pub head: (u32, u64),
+    /// The source of the revision by which the execution ran where the log is left.
+    pub source: Arc<str>,
+    /// A snapshot of the state where the log is left.
+    pub before: String,
+    /// The command that opens the branch.
+    pub verb: Box<Verb>,
+}
+
+/// Start as the copy of another execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForkWork {
+    /// The name of the definition.
+    pub definition: Arc<str>,
+    /// The source of the revision by which the execution runs.
+    pub source: Arc<str>,
+    /// What the caller attached to the other execution.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// A snapshot of the state after the copied events.
+    pub before: String,
+    /// The copied events, a line each.
+    pub log: String,
+    /// The command that continues the copy.
+    pub verb: Box<Verb>,
+}
+
+/// Which step of which execution a child does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildOf {
+    /// The id of the parent.
+    pub parent: Arc<str>,
+    /// The branch of the parent's log.
+    pub branch: u32,
+    /// The step.
+    pub step: Arc<str>,
+    /// Its attempt.
+    pub attempt: u32,
+}
+
+/// What a child inherits from its parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildStart {
+    /// The step that it does.
+    pub of: ChildOf,
+    /// How deep it is nested: 1 for the child of an execution that is nobody's child.
+    pub depth: u32,
+    /// The correlation of the parent.
+    pub correlation: Arc<str>,
+    /// People who had a part of the parent run again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redone_by: Vec<Arc<str>>,
+}
+
+/// The order to start a child, which the parent sends to the object of the definition. That object adds
+/// the source and sends the start to the child.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildRequest {
+    /// [`VERSION`].
+    pub v: u32,
+    /// The time of the parent.
+    #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+    pub at: Timestamp,
+    /// The id of the child.
+    pub id: Arc<str>,
+    /// The start, without a source.
+    pub start: StartWork,
 }
 
 /// One hand-out of one attempt: the fencing token. A worker that had the attempt before has another
@@ -215,7 +327,14 @@ impl Refusal {
     }
 }
 
-/// What is stored of an execution for reads. The first two fields come first in the text: queries order
+impl From<&Rejection> for Refusal {
+    fn from(rejection: &Rejection) -> Self {
+        let (kind, reason) = refusal_of(rejection);
+        Self::new(kind, reason, rejection.to_string()).hint(rejection.hint())
+    }
+}
+
+/// What is stored of an execution for reads. The first three fields come first in the text: queries order
 /// and select by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredView {
@@ -223,8 +342,14 @@ pub struct StoredView {
     pub n: i64,
     /// Whether tasks are open: 0 none, 1 some wait for a worker, 2 all are with workers.
     pub o: u8,
+    /// The sub-state, for counts. Missing in views of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s: Option<SubState>,
     /// The open tasks.
     pub tasks: Vec<OpenTask>,
+    /// The id of the execution of which it does a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Arc<str>>,
     /// The execution.
     pub view: View,
 }

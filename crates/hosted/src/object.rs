@@ -6,12 +6,14 @@
 mod kept;
 mod turn;
 
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use stateway_machine::MAX_COMMAND_BYTES;
 use stateway_model::ErrorKind;
 
 use crate::Plans;
-use crate::message::{ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
+use crate::message::{ChildRequest, ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
 use kept::Kept;
 use turn::Execution;
 
@@ -27,6 +29,8 @@ pub const INPUT: &str = "i";
 pub const OUTPUT: &str = "o";
 /// The prefix of the keys of events.
 pub const EVENTS: &str = "e/";
+/// The parent ended the child before the child was started: `kill` or `cancel`.
+pub const ENDED_EARLY: &str = "t";
 
 /// The longest value that is written. Restate refuses messages of 32 MiB for ever, so a value stays well
 /// below that.
@@ -40,10 +44,27 @@ pub const MAX_REQUEST_BYTES: usize = MAX_COMMAND_BYTES + 1024 * 1024;
 /// An alarm that is refused comes again after this long.
 const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// The key of the events of one command, by the sequence of the first one. Keys sort like their events.
+/// The key of the events of one command, by the branch and the sequence of the first one. Keys sort like
+/// their events: the first branch, then the others by number.
 #[must_use]
-pub fn events_key(sequence: u64) -> String {
-    format!("{EVENTS}{sequence:010}")
+pub fn events_key(branch: u32, sequence: u64) -> String {
+    match branch {
+        0 => format!("{EVENTS}{sequence:010}"),
+        branch => format!("{EVENTS}b{branch:05}/{sequence:010}"),
+    }
+}
+
+/// The branch and the sequence of the first event behind a key; none for another key.
+#[must_use]
+pub fn place_of_key(key: &str) -> Option<(u32, u64)> {
+    let rest = key.strip_prefix(EVENTS)?;
+    match rest.strip_prefix('b') {
+        None => Some((0, rest.parse().ok()?)),
+        Some(rest) => {
+            let (branch, sequence) = rest.split_once('/')?;
+            Some((branch.parse().ok()?, sequence.parse().ok()?))
+        }
+    }
 }
 
 /// One write to the stored values.
@@ -61,15 +82,26 @@ pub enum Write {
 }
 
 /// What an object does about a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Turn {
     /// The writes, in order.
     pub writes: Vec<Write>,
     /// When the alarm is to fire, unless one is armed that fires earlier: the request [`alarm`] is sent
     /// to the object at that time.
     pub alarm: Option<jiff::Timestamp>,
+    /// Messages to other objects, in order. Nobody waits for their answers.
+    pub messages: Vec<Message>,
     /// The answer, as JSON.
     pub answer: Vec<u8>,
+}
+
+/// A message from one object to another. The engine delivers it once, at a later time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// A request to the execution with this id. Its time is the time of its delivery.
+    Execution(Arc<str>, Box<ObjectRequest>),
+    /// The order to start a child, to the definition with this name.
+    Definition(Arc<str>, Box<ChildRequest>),
 }
 
 /// A value that is needed and that the engine has not delivered.
@@ -108,8 +140,23 @@ pub fn handle(
     };
     let stored = read(STATE)?;
     let turn = match (stored, request.work.clone()) {
-        (None, Work::Start(start)) => Execution::start(object, &request, *start, plans)
+        (None, Work::Start(start)) => {
+            let ended_early = if start.child.is_some() {
+                read(ENDED_EARLY)?
+            } else {
+                None
+            };
+            Execution::start(object, &request, *start, plans).and_then(|mut execution| {
+                if let Some(how) = ended_early {
+                    execution.end_child(&request, how == KILL)?;
+                }
+                execution.finish(&request)
+            })
+        }
+        (None, Work::Fork(fork)) => Execution::fork(object, &request, *fork, plans)
             .and_then(|execution| execution.finish(&request)),
+        // The message overtook the start, which finds the note.
+        (None, Work::EndChild { kill }) => return Ok(ended_early(kill)),
         (None, _) => Err(Refusal::new(
             ErrorKind::NotFound,
             "EXECUTION_NOT_FOUND",
@@ -132,6 +179,25 @@ pub fn handle(
         },
     };
     Ok(turn.unwrap_or_else(|refusal| not_done(&request, refusal)))
+}
+
+const KILL: &[u8] = b"kill";
+const CANCEL: &[u8] = b"cancel";
+
+fn ended_early(kill: bool) -> Turn {
+    let value = if kill { KILL } else { CANCEL };
+    let refusal = Refusal::new(
+        ErrorKind::NotFound,
+        "EXECUTION_NOT_FOUND",
+        "the child is ended when it is started",
+    );
+    Turn {
+        writes: vec![Write::Set {
+            key: ENDED_EARLY.to_owned(),
+            value: value.to_vec(),
+        }],
+        ..refused(refusal)
+    }
 }
 
 /// The turn of a request that is refused. An alarm fires once, so an alarm that is refused asks for another
@@ -174,6 +240,7 @@ fn decode(request: &[u8]) -> Result<ObjectRequest, Refusal> {
     serde_json::from_slice(request).map_err(|error| {
         let message = format!("not a request: {error}");
         Refusal::new(ErrorKind::InvalidArgument, "INVALID_REQUEST", message)
+            .hint("Gateway and host may be of different versions: upgrade the older one.")
     })
 }
 

@@ -1,6 +1,6 @@
 //! What of a definition a host cannot do, computed from the definition.
 
-use stateway_definition::{Definition, OnFailure, StepKind};
+use stateway_definition::{Definition, StepKind};
 use stateway_provider_api::{Portability, PortabilityVerdict};
 
 /// Why a host cannot run a definition at all; empty when it can.
@@ -14,13 +14,11 @@ pub fn impossible(definition: &Definition) -> Vec<String> {
                 StepKind::Http { .. } => Some(format!(
                     "step `{name}` is of kind `http`: a host does not call URLs yet"
                 )),
-                StepKind::Workflow { .. } => Some(format!(
-                    "step `{name}` is of kind `workflow`: a host does not start children yet"
-                )),
-                StepKind::Approval(_) => Some(format!(
-                    "step `{name}` is of kind `approval`: a host has no inbox of approvals yet"
-                )),
-                StepKind::Task { .. } | StepKind::Sleep { .. } | StepKind::Signal { .. } => None,
+                StepKind::Task { .. }
+                | StepKind::Sleep { .. }
+                | StepKind::Signal { .. }
+                | StepKind::Approval(_)
+                | StepKind::Workflow { .. } => None,
             }
         })
         .collect();
@@ -38,15 +36,7 @@ pub fn differences(definition: &Definition) -> Vec<String> {
     let trigger = trigger.map(|_| {
         "`trigger` starts no executions here: a host has no schedules and events yet".to_owned()
     });
-    let steps = definition.steps.iter();
-    let escalated = steps.filter(|step| step.on_failure == Some(OnFailure::Escalate));
-    let escalated = escalated.map(|step| {
-        format!(
-            "step `{}` escalates: an escalated execution can only be cancelled here, a host has no inbox yet",
-            step.name
-        )
-    });
-    trigger.into_iter().chain(escalated).collect()
+    trigger.into_iter().collect()
 }
 
 /// The report about a definition.
@@ -86,13 +76,18 @@ mod tests {
             ("steps: [{name: a, signal: go, timeout: 1m}]", Exact, ""),
             (
                 "steps: [{name: a, workflow: other, timeout: 1m}]",
-                Impossible,
-                "step `a` is of kind `workflow`: a host does not start children yet",
+                Exact,
+                "",
             ),
             (
                 "steps: [{name: a, approval: {role: boss, expiresAfter: 1h}}]",
-                Impossible,
-                "step `a` is of kind `approval`: a host has no inbox of approvals yet",
+                Exact,
+                "",
+            ),
+            (
+                "steps: [{name: a, agent: x, timeout: 1m, onFailure: escalate}]",
+                Exact,
+                "",
             ),
             (
                 "steps: [{name: a, http: {method: GET, url: 'https://example.com'}, timeout: 1m}]",
@@ -108,11 +103,6 @@ mod tests {
                 "trigger: {event: order.placed}\nsteps: [{name: a, sleep: 5s}]",
                 Emulated,
                 "`trigger` starts no executions here: a host has no schedules and events yet",
-            ),
-            (
-                "steps: [{name: a, agent: x, timeout: 1m, onFailure: escalate}]",
-                Emulated,
-                "step `a` escalates: an escalated execution can only be cancelled here, a host has no inbox yet",
             ),
         ] {
             let (found, reasons) = reported(steps);

@@ -3,29 +3,33 @@
 //! Reads are queries on the stored values, so they work while no host runs. Every write is one request to
 //! an object: its id and the digest of its body make it idempotent, and the object remembers it.
 
+mod approvals;
 mod capability;
 mod definitions;
+mod event_log;
 mod history;
+mod log;
 mod port;
+mod redo;
 mod request;
 mod token;
 mod workers;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use stateway_machine::{CancelMode as Ending, Data, Verb as Command};
-use stateway_model::{ErrorKind, ExecutionId};
+use stateway_machine::{CancelMode as Ending, Data, ExecutionState, Verb as Command};
+use stateway_model::{ErrorKind, ExecutionId, SubState};
 use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Description, Error, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, Observation, PauseRequest, PortableDefinitions,
-    Provider, PurgeRequest, Result, ResumeRequest, RetryNowRequest, SignalRequest, StartRequest,
-    Table, Verb, View, Workers,
+    Approvals, Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, Error,
+    EventLog, Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeState, Observation,
+    PauseRequest, PortableDefinitions, Provider, PurgeRequest, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb, View, Workers,
 };
 
 use crate::message::{Done, ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
@@ -36,6 +40,11 @@ pub use port::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use request::{Body, data};
 use workers::Dispatch;
 
+/// The role that decides about escalations by default.
+pub const OPERATOR_ROLE: &str = "operator";
+
+/// The most forks of an execution that are reported.
+const MOST_FORKS: usize = 100;
 /// The most rows of a page, whatever is asked for.
 const MAX_PAGE: u32 = 1_000;
 
@@ -47,6 +56,8 @@ pub struct HostedProvider<P> {
     host: Arc<Host<P>>,
     description: Arc<Description>,
     dispatch: Dispatch<P>,
+    /// The roles that decide about escalations for which the definition names none.
+    escalation_roles: Vec<Arc<str>>,
 }
 
 /// The objects of the engine, and the time for requests to them.
@@ -70,7 +81,18 @@ impl<P: HostPort> HostedProvider<P> {
             dispatch: Dispatch::new(Arc::clone(&host)),
             description: Description::fixed(CAPABILITIES, table),
             host,
+            escalation_roles: vec![OPERATOR_ROLE.into()],
         }
+    }
+
+    /// The same with other roles that decide about escalations for which the definition names none.
+    /// Somebody must be able to decide, so an empty list changes nothing.
+    #[must_use]
+    pub fn with_escalation_roles(mut self, roles: Vec<Arc<str>>) -> Self {
+        if !roles.is_empty() {
+            self.escalation_roles = roles;
+        }
+        self
     }
 
     fn now(&self) -> Timestamp {
@@ -130,6 +152,40 @@ impl<P: HostPort> HostedProvider<P> {
         found
             .remove(id.as_str())
             .ok_or_else(|| Error::not_found(verb, id).by_engine())
+    }
+
+    /// The executions that were forked from one, the newest first.
+    async fn forks(&self, call: &Call, id: &ExecutionId) -> Result<Vec<ExecutionId>> {
+        let query = ViewQuery {
+            limit: MOST_FORKS,
+            forked_from: Some(id.to_string()),
+            ..ViewQuery::default()
+        };
+        let found = self.host.port.views(call, Verb::Get, &query).await?;
+        let seen = found.iter().filter_map(|it| stored(Verb::Get, it).ok());
+        let forks = seen.filter(|it| it.view.forked_from.as_deref() == Some(id.as_str()));
+        Ok(forks.filter_map(|it| crate::id_of(&it.view.id)).collect())
+    }
+
+    /// Counts executions by reading every view.
+    async fn count_views(&self, call: &Call) -> Result<BTreeMap<SubState, u64>> {
+        let (mut counts, mut before) = (BTreeMap::new(), None);
+        loop {
+            let query = ViewQuery {
+                before: before.take(),
+                limit: MAX_PAGE as usize,
+                ..ViewQuery::default()
+            };
+            let found = self.host.port.views(call, Verb::Count, &query).await?;
+            for found in &found {
+                let seen = stored(Verb::Count, found).map(|seen| seen.view.sub_state);
+                *counts.entry(seen.unwrap_or(SubState::Error)).or_default() += 1;
+            }
+            let Some(last) = found.last().filter(|_| found.len() >= query.limit) else {
+                return Ok(counts);
+            };
+            before = Some(place(Verb::Count, last)?);
+        }
     }
 
     async fn payload(&self, call: &Call, id: &ExecutionId, key: &str) -> Result<Option<Data>> {
@@ -197,12 +253,19 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     async fn get(&self, call: &Call, id: &ExecutionId, view: View) -> Result<Observation> {
-        let mut seen = self.view(call, Verb::Get, id).await?.view;
+        let stored = self.view(call, Verb::Get, id).await?;
+        let (mut seen, parent) = (stored.view, stored.parent);
         if view == View::Full {
             seen.input = self.payload(call, id, INPUT).await?.unwrap_or_default();
             seen.output = self.payload(call, id, OUTPUT).await?;
         }
-        Ok(observation(&seen, view))
+        let mut shown = observation(&seen, view);
+        shown.parent_execution = parent.as_deref().and_then(crate::id_of);
+        // Only a success is forked.
+        if view == View::Full && seen.state == ExecutionState::Completed {
+            shown.forks = self.forks(call, id).await?;
+        }
+        Ok(shown)
     }
 
     async fn observe(&self, call: &Call, ids: &[ExecutionId]) -> Vec<Result<Observation>> {
@@ -227,6 +290,8 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             before: before.map(|at| (at.created, at.id)),
             limit,
             open_only: false,
+            awaits_person: false,
+            forked_from: None,
             definition: wanted
                 .and_then(|wanted| wanted.portable_id())
                 .map(Into::into),
@@ -245,6 +310,28 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             observations: found.iter().filter_map(shown).collect(),
             next: next.transpose()?,
         })
+    }
+
+    async fn count(&self, call: &Call) -> Result<Vec<Count>> {
+        let found = self.host.port.counts(call).await?;
+        let mut counts: BTreeMap<SubState, u64> = BTreeMap::new();
+        let mut is_known = true;
+        for (word, count) in found {
+            match word.parse::<SubState>() {
+                Ok(sub_state) => *counts.entry(sub_state).or_default() += count,
+                Err(_) => is_known = false,
+            }
+        }
+        if !is_known {
+            // Views of an earlier build do not begin with their sub-state.
+            counts = self.count_views(call).await?;
+        }
+        let counts = counts.into_iter().map(|(sub_state, count)| {
+            let mut counted = Count::in_state(NativeState::new(sub_state.as_str()), count);
+            counted.example.reported = Some((sub_state, None));
+            counted
+        });
+        Ok(counts.collect())
     }
 
     async fn history(&self, call: &Call, request: HistoryRequest) -> Result<HistoryPage> {
@@ -330,6 +417,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
             .await
     }
 
+    async fn retry_from(&self, call: &Call, request: RetryFromRequest) -> Result<Observation> {
+        self.redo(call, request).await
+    }
+
     async fn purge(&self, call: &Call, request: PurgeRequest) -> Result<()> {
         let purge = ObjectRequest {
             v: VERSION,
@@ -345,6 +436,14 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn event_log(&self) -> Option<&dyn EventLog> {
+        Some(self)
+    }
+
+    fn approvals(&self) -> Option<&dyn Approvals> {
         Some(self)
     }
 

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
+mod children;
 mod lab;
 mod object;
+mod people;
 mod provider;
+mod redo;
+mod trajectories;

@@ -56,6 +56,7 @@ fn start(source: &str) -> Work {
         not_before: None,
         input: Data::new(json!({"n": 1})),
         by: "ada".into(),
+        child: None,
     }))
 }
 
@@ -125,7 +126,10 @@ fn the_same_request_on_the_same_values_gives_the_same_writes() {
     assert_eq!(one.stored(ID), other.stored(ID));
     // Queries select and order by the first bytes of a view.
     let text = String::from_utf8(one.stored(ID)[VIEW].clone()).unwrap();
-    assert!(text.starts_with("{\"n\":1800000000000,\"o\":2,"), "{text}");
+    assert!(
+        text.starts_with("{\"n\":1800000000000,\"o\":2,\"s\":\"running\","),
+        "{text}"
+    );
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn what_is_no_request_is_refused_and_writes_nothing() {
 #[test]
 fn a_definition_that_a_host_cannot_run_is_refused_with_the_words_of_the_report() {
     let lab = Lab::default();
-    let source = "name: test\nsteps: [{name: child, workflow: other, timeout: 1m}]";
+    let source = "name: test\nconcurrency: 2\nsteps: [{name: nap, sleep: 5s}]";
     let ObjectAnswer::Refused(refusal) = send(&lab, "r1", Some("b1"), start(source), None) else {
         panic!("it was started");
     };

@@ -20,7 +20,7 @@ use stateway_provider_api::{
     View, WorkerMessage, WorkerOffer, WorkerSession, WorkerTask, Workers as _,
 };
 
-fn provider(lab: &Lab) -> HostedProvider<Lab> {
+pub(crate) fn provider(lab: &Lab) -> HostedProvider<Lab> {
     let clock = lab.clone();
     HostedProvider::with_clock(
         lab.clone(),
@@ -29,11 +29,11 @@ fn provider(lab: &Lab) -> HostedProvider<Lab> {
     )
 }
 
-fn call() -> Call {
+pub(crate) fn call() -> Call {
     Call::within(Duration::from_secs(10))
 }
 
-async fn apply(provider: &HostedProvider<Lab>, source: &str) {
+pub(crate) async fn apply(provider: &HostedProvider<Lab>, source: &str) {
     let request = ApplyPortableRequest {
         source: source.to_owned(),
         source_name: "test.yaml".to_owned(),
@@ -42,7 +42,7 @@ async fn apply(provider: &HostedProvider<Lab>, source: &str) {
     provider.apply_portable(&call(), request).await.unwrap();
 }
 
-async fn start(provider: &HostedProvider<Lab>, request: &str) -> Observation {
+pub(crate) async fn start(provider: &HostedProvider<Lab>, request: &str) -> Observation {
     let definition = StartDefinition::Portable {
         id: "test".to_owned(),
         source: None,
@@ -52,14 +52,14 @@ async fn start(provider: &HostedProvider<Lab>, request: &str) -> Observation {
     provider.start(&call(), start).await.unwrap()
 }
 
-async fn get(provider: &HostedProvider<Lab>, id: &ExecutionId) -> Observation {
+pub(crate) async fn get(provider: &HostedProvider<Lab>, id: &ExecutionId) -> Observation {
     provider.get(&call(), id, View::Full).await.unwrap()
 }
 
-struct Worker(Box<dyn WorkerSession>);
+pub(crate) struct Worker(Box<dyn WorkerSession>);
 
 impl Worker {
-    async fn connect(provider: &HostedProvider<Lab>, id: &str, capacity: u32) -> Self {
+    pub(crate) async fn connect(provider: &HostedProvider<Lab>, id: &str, capacity: u32) -> Self {
         let offer = WorkerOffer {
             worker: id.into(),
             roles: vec!["packer".into()],
@@ -69,13 +69,13 @@ impl Worker {
         Self(provider.connect(&call(), offer).await.unwrap().session)
     }
 
-    async fn message(&mut self) -> WorkerMessage {
+    pub(crate) async fn message(&mut self) -> WorkerMessage {
         let next = poll_fn(|context| self.0.poll_message(context));
         let next = tokio::time::timeout(Duration::from_secs(10), next).await;
         next.expect("a message").expect("the session is open")
     }
 
-    async fn task(&mut self) -> WorkerTask {
+    pub(crate) async fn task(&mut self) -> WorkerTask {
         match self.message().await {
             WorkerMessage::Task(task) => *task,
             other => panic!("{other:?}"),
@@ -83,7 +83,11 @@ impl Worker {
     }
 
     /// Answers a task and waits until the answer is accepted. Returns a task that came before that.
-    async fn answer(&mut self, task: &WorkerTask, outcome: TaskOutcome) -> Option<WorkerTask> {
+    pub(crate) async fn answer(
+        &mut self,
+        task: &WorkerTask,
+        outcome: TaskOutcome,
+    ) -> Option<WorkerTask> {
         self.0.settle(task.task_token.clone(), outcome, None);
         let mut next = None;
         loop {
@@ -99,7 +103,7 @@ impl Worker {
     }
 }
 
-fn completed(output: &'static str) -> TaskOutcome {
+pub(crate) fn completed(output: &'static str) -> TaskOutcome {
     TaskOutcome::Completed {
         output: Some(Payload::json(output)),
     }

@@ -10,8 +10,6 @@ mod store;
 mod triggers;
 mod workers;
 
-pub use replay::{ReplayAsk, ReplayStep, replay_recording, replay_steps};
-
 use stateway_engine::RequestKey;
 use stateway_provider_api::{Call, Error, ErrorKind, Precondition, Result, Verb};
 

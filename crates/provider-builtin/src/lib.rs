@@ -20,9 +20,9 @@ mod watch;
 
 pub use capability::CAPABILITIES;
 pub use config::{Config, ConfigError};
-pub use extension::{ReplayAsk, ReplayStep, replay_recording, replay_steps};
 pub use line::Disturb;
 pub use policy::{Amount, PolicyCondition, PolicyField, Rule, Rules};
 pub use provider::BuiltinProvider;
 pub use reach::{From, Http, Webhook};
 pub use stateway_hosted::observation;
+pub use stateway_hosted::replay::{ReplayAsk, ReplayStep, replay_recording, replay_steps};

@@ -4,3 +4,4 @@
 
 mod mapping;
 mod steer;
+mod trajectories;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -29,6 +30,9 @@ pub struct HostConfig {
     pub ingress: Endpoint,
     /// Where `stateway host` listens.
     pub host: HostAddress,
+    /// The roles that may decide about escalations whose definition names none; without any, the role
+    /// `operator`.
+    pub escalation_roles: Vec<String>,
 }
 
 /// Where a host listens, and where Restate finds it.
@@ -63,6 +67,7 @@ impl Default for HostConfig {
             admin,
             ingress,
             host: HostAddress::default(),
+            escalation_roles: Vec::new(),
         }
     }
 }
@@ -76,6 +81,18 @@ impl HostConfig {
             ingress: self.ingress.clone(),
             ..Config::default()
         }
+    }
+
+    /// The roles that may decide about escalations whose definition names none.
+    pub(crate) fn roles(&self) -> Result<Vec<Arc<str>>, ConfigError> {
+        let wrong = |role: &&String| {
+            role.is_empty() || role.contains(',') || role.trim().len() != role.len()
+        };
+        if let Some(role) = self.escalation_roles.iter().find(wrong) {
+            return Err(ConfigError::Role(role.clone()));
+        }
+        let roles = self.escalation_roles.iter();
+        Ok(roles.map(|role| role.as_str().into()).collect())
     }
 }
 
@@ -134,6 +151,11 @@ impl Endpoint {
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
+    /// A role that nobody can have.
+    #[error(
+        "`{0}` in `escalation_roles` is not a role: a role must not be empty, contain a comma, or begin or end with a space"
+    )]
+    Role(String),
     /// Not an address.
     #[error("`{api}.url`: `{url}` is not an http or https address")]
     Url {

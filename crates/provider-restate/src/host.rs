@@ -20,7 +20,7 @@ use crate::error::{Api, refusal};
 use crate::host_sql as sql;
 use crate::reader::Reader;
 use crate::sql::PROBE;
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, HostConfig};
 
 /// A provider of portable executions inside Restate.
 pub type RestateHostedProvider = HostedProvider<RestatePort>;
@@ -30,10 +30,11 @@ pub type RestateHostedProvider = HostedProvider<RestatePort>;
 /// # Errors
 /// A configuration that cannot be used.
 pub fn hosted_provider(
-    config: &Config,
+    config: &HostConfig,
     table: Arc<Table>,
 ) -> std::result::Result<RestateHostedProvider, ConfigError> {
-    Ok(HostedProvider::new(RestatePort::new(config)?, table))
+    let provider = HostedProvider::new(RestatePort::new(&config.restate())?, table);
+    Ok(provider.with_escalation_roles(config.roles()?))
 }
 
 /// A Restate server with a host.
@@ -157,6 +158,19 @@ impl HostPort for RestatePort {
     async fn views(&self, call: &Call, verb: Verb, query: &ViewQuery) -> Result<Vec<StoredValue>> {
         let query = sql::views((EXECUTION_OBJECT, VIEW), query);
         self.rows(call, verb, &query).await
+    }
+
+    async fn counts(&self, call: &Call) -> Result<Vec<(String, u64)>> {
+        #[derive(Deserialize)]
+        struct Row {
+            #[serde(default)]
+            word: String,
+            total: u64,
+        }
+        let query = sql::counts((EXECUTION_OBJECT, VIEW));
+        let client = &self.reader.client;
+        let rows: Vec<Row> = client.query(call, Verb::Count, &query).await?;
+        Ok(rows.into_iter().map(|row| (row.word, row.total)).collect())
     }
 
     async fn definitions(

@@ -46,9 +46,20 @@ pub(crate) fn views((service, key): (&str, &str), query: &ViewQuery) -> String {
     if query.open_only {
         conditions.push("substr(value_utf8, 20, 5) IN ('\"o\":1', '\"o\":2')".to_owned());
     }
+    if query.awaits_person {
+        // As a view writes what it awaits; quotes inside other texts are escaped.
+        conditions.push(
+            "(value_utf8 LIKE '%{\"approval\":{\"step\":%' OR value_utf8 LIKE '%{\"person\":{\"step\":%')"
+                .to_owned(),
+        );
+    }
     if let Some(definition) = &query.definition {
         // This may admit too much: `_` and `%` are wildcards. The caller compares the names.
         let like = quoted(&format!("%\"definition\":\"{definition}\"%"));
+        conditions.push(format!("value_utf8 LIKE {like}"));
+    }
+    if let Some(source) = &query.forked_from {
+        let like = quoted(&format!("%\"forked_from\":\"{source}\"%"));
         conditions.push(format!("value_utf8 LIKE {like}"));
     }
     if let Some((created, id)) = &query.before {
@@ -61,6 +72,15 @@ pub(crate) fn views((service, key): (&str, &str), query: &ViewQuery) -> String {
         "SELECT {COLUMNS} FROM state WHERE {} ORDER BY {CREATED} DESC, service_key DESC LIMIT {}",
         conditions.join(" AND "),
         query.limit
+    )
+}
+
+/// How many views begin with which sub-state. It follows `"o":` and a digit: `"s":"running"`.
+pub(crate) fn counts((service, key): (&str, &str)) -> String {
+    let (service, key) = (quoted(service), quoted(key));
+    format!(
+        "SELECT split_part(substr(value_utf8, 26, 24), '\"', 4) AS word, count(*) AS total FROM state \
+         WHERE service_name = {service} AND key = {key} GROUP BY word"
     )
 }
 
@@ -89,12 +109,15 @@ mod tests {
             before: Some((1_763_392_822_123, "a'b".into())),
             limit: 50,
             open_only: true,
+            awaits_person: true,
+            forked_from: None,
             definition: Some("order".into()),
         };
         assert_eq!(
             views(("S", "v"), &query),
             "SELECT service_key, key, value_utf8 FROM state WHERE service_name = 'S' AND key = 'v' \
              AND substr(value_utf8, 20, 5) IN ('\"o\":1', '\"o\":2') \
+             AND (value_utf8 LIKE '%{\"approval\":{\"step\":%' OR value_utf8 LIKE '%{\"person\":{\"step\":%') \
              AND value_utf8 LIKE '%\"definition\":\"order\"%' \
              AND (substr(value_utf8, 6, 13) < '1763392822123' OR (substr(value_utf8, 6, 13) = \
              '1763392822123' AND service_key < 'a''b')) \
@@ -105,8 +128,9 @@ mod tests {
     /// The queries read the first bytes of a view.
     #[test]
     fn a_stored_view_begins_as_the_queries_expect() {
-        let head = r#"{"n":1763392822123,"o":1,"#;
+        let head = r#"{"n":1763392822123,"o":1,"s":"running","#;
         assert_eq!(&head[5..18], "1763392822123");
         assert_eq!(&head[19..24], "\"o\":1");
+        assert_eq!(head[25..].split('"').nth(3), Some("running"));
     }
 }

@@ -76,8 +76,10 @@ Examples:
 Examples:
   stateway definitions validate order.yaml
   stateway definitions validate *.yaml -o json
+  stateway definitions validate order.yaml --for flows
 
-Problems are printed as file:line:column. Exits 2 when there is an error; warnings alone exit 0.")]
+Problems are printed as file:line:column. Exits 2 when there is an error, or when a provider of --for \
+cannot run a definition; warnings alone exit 0.")]
     Validate(Validate),
     /// Draw a definition; for a file no gateway is needed
     #[command(after_help = "\
@@ -145,6 +147,10 @@ pub struct Validate {
     /// Validate with this provider's engine, in its own language; needs a gateway
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderId>,
+    /// Report whether this provider can run the definitions (exact, emulated or impossible) and why; may be
+    /// given several times; needs a gateway
+    #[arg(long = "for", value_name = "PROVIDER", conflicts_with = "provider")]
+    targets: Vec<ProviderId>,
 }
 
 /// Draws a definition.
@@ -182,6 +188,9 @@ struct Checked {
     revision: Option<String>,
     diagnostics: Vec<view::Diagnostic>,
     omitted_count: usize,
+    /// Only with `--for`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    portability: Vec<view::Portability>,
 }
 
 impl Definitions {
@@ -339,9 +348,19 @@ impl Validate {
     async fn run(self, globals: &Globals) -> Outcome {
         let mut checked = Vec::new();
         for file in &self.files {
+            let source = read(file)?;
             checked.push(match &self.provider {
-                None => check(file, &read(file)?),
-                Some(provider) => asked(&Context::new(globals)?, provider, file).await?,
+                None if self.targets.is_empty() => check(file, &source),
+                None => {
+                    let mut checked = check(file, &source);
+                    if checked.valid {
+                        let context = Context::new(globals)?;
+                        checked.portability =
+                            portability(&context, &self.targets, (file, source)).await?;
+                    }
+                    checked
+                }
+                Some(provider) => asked(&Context::new(globals)?, provider, (file, source)).await?,
             });
         }
         match globals.output {
@@ -351,11 +370,14 @@ impl Validate {
                 print(&lines.join("\n"))?;
             }
         }
-        Ok(if checked.iter().all(|checked| checked.valid) {
-            Exit::Ok
-        } else {
-            Exit::Usage
-        })
+        let runs = |checked: &Checked| checked.portability.iter().all(view::Portability::runs);
+        Ok(
+            if checked.iter().all(|checked| checked.valid && runs(checked)) {
+                Exit::Ok
+            } else {
+                Exit::Usage
+            },
+        )
     }
 }
 
@@ -415,6 +437,7 @@ impl Checked {
                 // An engine that was asked names no revision before it is applied.
                 None => format!("{file}: is valid"),
             });
+            lines.extend(self.portability.iter().flat_map(|found| found.lines(&file)));
         }
         lines.join("\n")
     }
@@ -425,9 +448,13 @@ fn parent(provider: Option<&ProviderId>) -> String {
 }
 
 /// The result of a provider's engine for a file.
-async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<Checked, Failure> {
+async fn asked(
+    context: &Context,
+    provider: &ProviderId,
+    (file, source): (&str, String),
+) -> Result<Checked, Failure> {
     let call = Call::from_message(v1::ValidateDefinitionRequest {
-        source: read(file)?,
+        source,
         source_name: file.to_owned(),
         parent: provider.resource_name(),
     });
@@ -445,7 +472,33 @@ async fn asked(context: &Context, provider: &ProviderId, file: &str) -> Result<C
         revision: None,
         diagnostics,
         omitted_count: usize::try_from(told.omitted_count).unwrap_or(usize::MAX),
+        portability: Vec::new(),
     })
+}
+
+/// Whether providers can run a definition, in the order in which they were named.
+async fn portability(
+    context: &Context,
+    targets: &[ProviderId],
+    (file, source): (&str, String),
+) -> Result<Vec<view::Portability>, Failure> {
+    let call = Call::from_message(v1::ValidateDefinitionRequest {
+        source,
+        source_name: file.to_owned(),
+        parent: String::new(),
+    });
+    let report = context.client.validate_definition(context.call(call));
+    let report = report.await?.portability;
+    let found = targets.iter().map(|target| {
+        let name = target.resource_name();
+        let found = report.iter().find(|found| found.provider == name);
+        let found = found.ok_or_else(|| {
+            let message = format!("the gateway has no provider `{target}`");
+            Failure::usage(message).hint("`stateway providers list` shows the providers.")
+        });
+        found.map(view::Portability::from)
+    });
+    found.collect()
 }
 
 fn check(file: &str, text: &str) -> Checked {
@@ -456,6 +509,7 @@ fn check(file: &str, text: &str) -> Checked {
         revision: None,
         diagnostics: Vec::new(),
         omitted_count: 0,
+        portability: Vec::new(),
     };
     match stateway_definition::parse(text, file) {
         Ok(Parsed {

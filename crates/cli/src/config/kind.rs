@@ -204,7 +204,7 @@ impl Kind {
             Self::RestateHost => {
                 let config = restate::HostConfig::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
-                let provider = restate::hosted_provider(&config.restate(), table);
+                let provider = restate::hosted_provider(&config, table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
             Self::StepFunctions => {

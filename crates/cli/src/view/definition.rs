@@ -110,6 +110,49 @@ impl From<&v1::Diagnostic> for Diagnostic {
     }
 }
 
+/// Whether a provider can run a definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Portability {
+    /// The provider.
+    pub provider: Text,
+    /// `exact`, `emulated`, `impossible`, or `unknown` when the provider did not answer.
+    pub verdict: &'static str,
+    /// Why, one sentence each.
+    pub reasons: Vec<Text>,
+}
+
+impl From<&v1::Portability> for Portability {
+    fn from(wire: &v1::Portability) -> Self {
+        use v1::portability::Verdict;
+        let id = wire.provider.strip_prefix("providers/");
+        Self {
+            provider: id.unwrap_or(&wire.provider).into(),
+            verdict: match wire.verdict() {
+                Verdict::Exact => "exact",
+                Verdict::Emulated => "emulated",
+                Verdict::Impossible => "impossible",
+                Verdict::Unspecified => "unknown",
+            },
+            reasons: wire.reasons.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl Portability {
+    /// Whether the provider runs the definition, with or without differences.
+    pub fn runs(&self) -> bool {
+        matches!(self.verdict, "exact" | "emulated")
+    }
+
+    /// A line for the verdict, and one for each reason.
+    pub fn lines(&self, file: &str) -> Vec<String> {
+        let mut lines = vec![format!("{file}: {} for {}", self.verdict, self.provider)];
+        let reasons = self.reasons.iter();
+        lines.extend(reasons.map(|reason| format!("{file}:   {reason}")));
+        lines
+    }
+}
+
 impl From<&stateway_definition::Diagnostic> for Diagnostic {
     fn from(found: &stateway_definition::Diagnostic) -> Self {
         Self {

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_restate::{HostConfig, hosted_provider};
 use tempfile::TempDir;
 
 use crate::lab::Lab;
@@ -32,6 +34,24 @@ steps:
   - {name: doom, agent: doom, timeout: 1m, dependsOn: [reserve]}
 compensation:
   - {step: reserve, agent: packer, action: release, timeout: 1m}
+";
+
+/// A person decides, a child runs, and a step that fails is escalated.
+const DEAL: &str = "\
+name: deal
+steps:
+  - {name: sign, approval: {role: boss, expiresAfter: 1h}}
+  - {name: deliver, workflow: parcel, timeout: 5m, dependsOn: [sign], input: {n: '${input.n}'}}
+  - {name: audit, agent: doom, timeout: 1m, dependsOn: [deliver], onFailure: escalate, retryPolicy: {maxRetries: 0}}
+";
+const PARCEL: &str = "\
+name: parcel
+failurePolicy: compensate
+steps:
+  - {name: wrap, agent: packer, timeout: 1m, input: '${input}'}
+  - {name: paid, signal: paid, timeout: 10m, dependsOn: [wrap]}
+compensation:
+  - {step: wrap, agent: packer, action: unwrap, timeout: 1m}
 ";
 
 /// The first attempt of `pack` fails; everything else answers its input.
@@ -93,6 +113,8 @@ impl Stage {
         std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
         std::fs::write(folder.path().join("order.yaml"), ORDER).unwrap();
         std::fs::write(folder.path().join("saga.yaml"), SAGA).unwrap();
+        std::fs::write(folder.path().join("deal.yaml"), DEAL).unwrap();
+        std::fs::write(folder.path().join("parcel.yaml"), PARCEL).unwrap();
         let port = free_port();
         let host = begin_host(folder.path());
         let gateway = begin_gateway(folder.path(), port);
@@ -105,6 +127,7 @@ impl Stage {
             _workers: Vec::new(),
         };
         stage.run(&["definitions", "apply", "order.yaml", "saga.yaml"]);
+        stage.run(&["definitions", "apply", "parcel.yaml", "deal.yaml"]);
         for provider in ["builtin", "flows"] {
             for (role, program) in [("packer", PACKER), ("doom", DOOM)] {
                 let mut worker = stage.command(&["worker", "--role", role, "--exec", program]);
@@ -173,8 +196,13 @@ impl Stage {
     fn trajectory(&self, name: &str) -> Vec<String> {
         let history = self.json(&["history", name, "--all"]);
         let events = history["events"].as_array().unwrap().iter();
+        // The id of the execution is a part of the ids of its children.
+        let id = name.rsplit('/').next().unwrap().split('~').next().unwrap();
         let events = events.map(|event| {
-            let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+            let text = |key: &str| {
+                let text = event[key].as_str().unwrap_or_default();
+                text.replace(id, "ID")
+            };
             let summary = match text("native_type").as_str() {
                 // The texts that name a worker or a time.
                 "TaskAssigned" | "RetryScheduled" => String::new(),
@@ -283,5 +311,133 @@ pub(crate) fn deaths(lab: &mut Lab) {
                 .count();
             assert_eq!(ends, 1, "{step}: {trajectory:#?}");
         }
+    }
+}
+
+/// Approvals, a child and an escalation on both engines: one inbox, the same trajectories.
+pub(crate) fn people_and_children(lab: &mut Lab) {
+    let mut stage = Stage::new(lab);
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "deal"))
+        .collect();
+    let inbox = |stage: &Stage, what: &str, key: &str| -> Vec<String> {
+        let listed = stage.json(&[what, "list"]);
+        let rows = listed[key].as_array().unwrap().iter();
+        let mut found: Vec<_> = rows
+            .map(|row| row["name"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        found.sort();
+        found
+    };
+    let both = |stage: &Stage, what: &str, key: &str| {
+        eventually(&format!("{what} of both engines"), || {
+            let found = inbox(stage, what, key);
+            (found.len() == 2).then_some(found)
+        })
+    };
+    let asked = both(&stage, "approvals", "approvals");
+    assert!(asked.iter().any(|it| it.contains("flows")), "{asked:?}");
+    // The inbox is read while no host runs.
+    stage.host.kill();
+    assert_eq!(inbox(&stage, "approvals", "approvals"), asked);
+    stage.host = begin_host(stage.folder.path());
+    for name in &names {
+        let approval = format!("{name}/sign~1");
+        let boss = ["--as", "bob", "--role", "boss"];
+        let wrong = stage
+            .command(&["approvals", "grant", &approval, "--as", "eve"])
+            .output()
+            .unwrap();
+        assert!(!wrong.status.success());
+        stage.run(&[&["approvals", "grant", &approval][..], &boss].concat());
+        let child = format!("{name}~deliver~1");
+        stage.until(&child, "waiting", Some("AWAITING_INPUT"));
+    }
+    // Host and server die while the children wait.
+    stage.host.kill();
+    stage.host = begin_host(stage.folder.path());
+    lab.server.kill();
+    lab.restart_server();
+    for name in &names {
+        let child = format!("{name}~deliver~1");
+        eventually("the signal is accepted", || {
+            let mut signal = stage.command(&["signal", &child, "paid", "--request-id", "paid-1"]);
+            let sent = signal.args(["--input", "true"]).output().unwrap();
+            sent.status.success().then_some(())
+        });
+        stage.until(name, "error", Some("ESCALATED"));
+    }
+    both(&stage, "escalations", "escalations");
+    for name in &names {
+        let escalation = format!("{name}/audit~1");
+        let operator = ["--as", "olga", "--role", "operator"];
+        stage.run(&[&["escalations", "cancel", &escalation][..], &operator].concat());
+        stage.until(name, "failed", Some("CANCELLED"));
+    }
+    assert_eq!(stage.trajectory(&names[0]), stage.trajectory(&names[1]));
+    let children = names.iter().map(|name| format!("{name}~deliver~1"));
+    let children: Vec<_> = children.collect();
+    assert_eq!(
+        stage.trajectory(&children[0]),
+        stage.trajectory(&children[1])
+    );
+    // A cancelled parent cancels its child, which compensates.
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "deal"))
+        .collect();
+    for name in &names {
+        let approval = format!("{name}/sign~1");
+        eventually("the approval is granted", || {
+            let mut grant = stage.command(&["approvals", "grant", &approval]);
+            let granted = grant.args(["--as", "bob", "--role", "boss"]).output();
+            granted.unwrap().status.success().then_some(())
+        });
+        let child = format!("{name}~deliver~1");
+        stage.until(&child, "waiting", Some("AWAITING_INPUT"));
+        stage.run(&["cancel", name]);
+        stage.until(&child, "failed", Some("CANCELLED"));
+        stage.until(name, "failed", Some("CANCELLED"));
+    }
+    let children = names.iter().map(|name| format!("{name}~deliver~1"));
+    let children: Vec<_> = children.collect();
+    assert_eq!(
+        stage.trajectory(&children[0]),
+        stage.trajectory(&children[1])
+    );
+}
+
+/// Every golden trajectory of the built-in engine, inside Restate; what differs is what the portability report
+/// says before the start.
+pub(crate) fn golden_trajectories(lab: &mut Lab) {
+    let stage = Stage::new(lab);
+    let (admin, ingress) = lab.api_ports();
+    let mut config = HostConfig::default();
+    config.admin.url = format!("http://127.0.0.1:{admin}");
+    config.ingress.url = format!("http://127.0.0.1:{ingress}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let refused = runtime.block_on(async {
+        let provider = hosted_provider(&config, compiled_in("builtin").unwrap()).unwrap();
+        stateway_trajectory_kit::compare(&provider).await
+    });
+    let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["concurrency", "http"], "{refused:?}");
+    // The command line reports the same words, and a start is refused with them.
+    let limited = "name: limited\nconcurrency: 2\nsteps: [{name: a, sleep: 50ms}]\n";
+    std::fs::write(stage.folder.path().join("limited.yaml"), limited).unwrap();
+    let validate = ["definitions", "validate", "limited.yaml", "order.yaml"];
+    let validate = [&validate[..], &["--for", "builtin", "--for", "flows"]].concat();
+    let output = stage.command(&validate).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (_, words) = &refused[0];
+    for line in [
+        "limited.yaml: exact for builtin".to_owned(),
+        "limited.yaml: impossible for flows".to_owned(),
+        format!("limited.yaml:   {words}"),
+        "order.yaml: exact for flows".to_owned(),
+    ] {
+        assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
 }

@@ -73,6 +73,14 @@ const TESTS: &[Test] = &[
         "a_hosted_execution_survives_the_deaths_of_host_gateway_and_server",
         hosts::deaths,
     ),
+    (
+        "approvals_children_and_escalations_are_the_same_inside_restate",
+        hosts::people_and_children,
+    ),
+    (
+        "the_golden_trajectories_are_the_same_inside_restate",
+        hosts::golden_trajectories,
+    ),
     ("the_service_dies_and_comes_back", deaths::of_the_service),
     ("the_server_dies_and_comes_back", deaths::of_the_server),
     ("an_older_server_is_used_by_what_it_has", older::smoke),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stateway_machine::{Event, Plan, State, decode_row, restore};
 
-use super::chain::{self, Hash};
+use super::{BEGINNING, Hash, link};
 use super::{ExecutionRow, Reading, StoreError};
 use crate::catalogue::Catalogue;
 
@@ -43,7 +43,7 @@ impl LogRow<'_> {
 
     /// What the link after this row should be, after a row with this one.
     pub(crate) fn link_after(&self, before: &Hash) -> Hash {
-        chain::link(before, self.lines)
+        link(before, self.lines)
     }
 
     /// The events of the row that belong to the lineage.
@@ -142,7 +142,7 @@ fn at_beginning(
     Ok(Replayed {
         state: State::new(plan),
         after: 0,
-        hash: chain::BEGINNING,
+        hash: BEGINNING,
         bytes: 0,
         events: 0,
     })
@@ -197,7 +197,7 @@ pub(crate) fn plan(
 
 /// The next link, checked against what is stored.
 fn follow(number: i64, before: &Hash, row: &LogRow<'_>) -> Result<Hash, StoreError> {
-    let wanted = chain::link(before, row.lines);
+    let wanted = link(before, row.lines);
     if wanted == row.hash {
         return Ok(wanted);
     }

@@ -11,8 +11,8 @@ use stateway_machine::{
 use stateway_model::SubState;
 
 use super::{
-    Answered, Append, Backend, Branch, Created, DefinitionChange, ExecutionRow, Hash, MemoryDisk,
-    Snapshot, SqliteFile, Status, Store, Turn, chain, link, load,
+    Answered, Append, BEGINNING, Backend, Branch, Created, DefinitionChange, ExecutionRow, Hash,
+    MemoryDisk, Snapshot, SqliteFile, Status, Store, Turn, link, load,
 };
 use crate::catalogue::Catalogue;
 use crate::request::{DefinitionRecord, DisabledTrigger, ListQuery};
@@ -80,7 +80,7 @@ impl Story {
         Self {
             origin: Arc::new(origin),
             state: State::new(plan()),
-            hash: chain::BEGINNING,
+            hash: BEGINNING,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Invocations as a function: the frames of a request in, the frames of the answer out. No server.
 
 use serde_json::{Value as Json, json};
-use stateway_hosted::message::{ObjectRequest, StartWork, VERSION, Work};
+use stateway_hosted::message::{ChildOf, ChildStart, ObjectRequest, StartWork, VERSION, Work};
 
 use super::*;
 use crate::protocol::{StateEntry, Void};
@@ -13,6 +13,10 @@ fn at(millis: i64) -> Timestamp {
 }
 
 fn start() -> Vec<u8> {
+    start_of("name: nap\nsteps: [{name: nap, sleep: 5s}]", None)
+}
+
+fn start_of(source: &str, child: Option<ChildStart>) -> Vec<u8> {
     let request = ObjectRequest {
         v: VERSION,
         id: "r1".into(),
@@ -20,11 +24,12 @@ fn start() -> Vec<u8> {
         body: Some("b1".into()),
         work: Work::Start(Box::new(StartWork {
             definition: "nap".into(),
-            source: "name: nap\nsteps: [{name: nap, sleep: 5s}]".into(),
+            source: source.into(),
             labels: Default::default(),
             not_before: None,
             input: std::sync::Arc::new(json!(null)),
             by: "ada".into(),
+            child,
         })),
         claim: None,
     };
@@ -117,6 +122,103 @@ fn a_start_writes_everything_arms_one_alarm_and_answers() {
     assert_eq!(call.invoke_time, 1_800_000_005_000);
     assert_eq!((&*call.key, &*call.handler_name), ("e1", "alarm"));
     assert!(output(&answer)["done"]["seen"]["view"].is_object());
+}
+
+/// The calls that nobody waits for.
+fn calls(frames: &[Frame]) -> Vec<OneWayCall> {
+    let calls = frames.iter().filter(|frame| frame.ty == ONE_WAY_CALL);
+    let calls = calls.map(|frame| OneWayCall::decode(frame.body.clone()).unwrap());
+    calls.collect()
+}
+
+fn child() -> ChildStart {
+    ChildStart {
+        of: ChildOf {
+            parent: "p1".into(),
+            branch: 0,
+            step: "sub".into(),
+            attempt: 1,
+        },
+        depth: 1,
+        correlation: "p1".into(),
+        redone_by: Vec::new(),
+    }
+}
+
+#[test]
+fn children_are_ordered_from_their_definitions_and_every_call_has_an_id_of_its_own() {
+    let source = "name: nap\nsteps:\n  - {name: a, workflow: one, timeout: 1m}\n  - {name: b, workflow: two, timeout: 1m}";
+    let answer = Sent::new(start_of(source, None)).answer(Handler::Command, NOW);
+    let calls = calls(&answer);
+    let to: Vec<_> = calls
+        .iter()
+        .map(|call| (&*call.service_name, &*call.handler_name, &*call.key))
+        .collect();
+    assert_eq!(
+        to,
+        [
+            (DEFINITION_OBJECT, "start_child", "one"),
+            (DEFINITION_OBJECT, "start_child", "two"),
+            (EXECUTION_OBJECT, "alarm", "e1"),
+        ]
+    );
+    let ids: Vec<_> = calls
+        .iter()
+        .map(|call| call.invocation_id_notification_idx)
+        .collect();
+    assert_eq!(ids, [1, 2, 3]);
+}
+
+#[test]
+fn a_message_has_the_time_of_its_first_delivery_also_when_it_is_delivered_again() {
+    let source = "name: nap\nsteps: [{name: nap, sleep: 5s}]";
+    let mut sent = Sent::new(start_of(source, Some(child())));
+    let whole = sent.answer(Handler::Deliver, NOW + 60_000);
+    let (key, time) = values(&whole).remove(0);
+    assert_eq!((&key[..], &time[..]), (&b"a"[..], &b"1800000060000"[..]));
+    assert_eq!(calls(&whole)[0].invoke_time, 1_800_000_065_000);
+    for stored in 1..whole.len() - 1 {
+        sent.journal = whole[..stored].to_vec();
+        let rest = sent.answer(Handler::Deliver, NOW + 90_000);
+        assert_eq!(rest, whole[stored..], "with {stored} commands stored");
+    }
+}
+
+#[test]
+fn an_end_before_the_start_of_a_child_leaves_a_note_and_nothing_else() {
+    let end = ObjectRequest {
+        v: VERSION,
+        id: "parent".into(),
+        at: at(NOW),
+        body: None,
+        work: Work::EndChild { kill: true },
+        claim: None,
+    };
+    let sent = Sent::new(serde_json::to_vec(&end).unwrap());
+    let answer = sent.answer(Handler::Deliver, NOW);
+    assert_eq!(values(&answer), [(Bytes::from("t"), Bytes::from("kill"))]);
+    // The start finds it: the child ends and reports its end.
+    let source = "name: nap\nsteps: [{name: nap, sleep: 5s}]";
+    let mut sent = Sent::new(start_of(source, Some(child())));
+    sent.state = values(&answer);
+    let answer = sent.answer(Handler::Deliver, NOW);
+    let calls = calls(&answer);
+    let to: Vec<_> = calls
+        .iter()
+        .map(|call| (&*call.handler_name, &*call.key))
+        .collect();
+    assert_eq!(to, [("deliver", "p1")]);
+    let told: ObjectRequest = serde_json::from_slice(&calls[0].parameter).unwrap();
+    assert!(
+        matches!(
+            told.work,
+            Work::FinishChild {
+                outcome: Err(_),
+                ..
+            }
+        ),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use stateway_driver::ViewOrigin;
+use stateway_driver::{Parent, ViewOrigin};
 use stateway_machine::{Plan, snapshot_revision};
 use stateway_model::{ErrorKind, Labels};
 
 use super::{DEFINITION, Missing, Read};
 use crate::Plans;
-use crate::message::{HandOut, Refusal};
+use crate::message::{ChildStart, HandOut, Refusal};
 
 /// The most request ids that an object remembers; the oldest is forgotten first.
 const MOST_REQUESTS: usize = 256;
@@ -50,6 +50,12 @@ pub(super) struct Kept {
     pub(super) not_before: Option<Timestamp>,
     /// The milliseconds of the creation.
     pub(super) created: i64,
+    /// What the execution inherited, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) child: Option<ChildStart>,
+    /// The ids of the children that were ordered and are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) children: Vec<Arc<str>>,
 }
 
 /// Until when a task stays with its worker.
@@ -86,6 +92,8 @@ impl Kept {
             labels,
             not_before,
             created: created.as_millisecond(),
+            child: None,
+            children: Vec::new(),
         }
     }
 
@@ -157,7 +165,13 @@ impl Kept {
             id: Arc::clone(&self.id),
             definition: Arc::clone(&self.definition),
             labels: Arc::new(self.labels.clone()),
-            parent: None,
+            parent: self.child.as_ref().map(|child| Parent {
+                // A host does not number executions; the stored view has the id.
+                number: 0,
+                step: Arc::clone(&child.of.step),
+                attempt: child.of.attempt,
+                branch: child.of.branch,
+            }),
             not_before: self.not_before,
         }
     }

@@ -1,20 +1,23 @@
 //! One request on one execution: commands through the driver, then everything that is written.
 
+mod child;
+mod redo;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use stateway_definition::StepKind;
-use stateway_driver::{UnknownCoverage, View, handle, next_timer, refusal_of, resume, timers};
+use stateway_driver::{UnknownCoverage, View, handle, next_timer, resume, timers};
 use stateway_machine::{
-    Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, Rejection, State, TaskOrder, Verb,
+    Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, State, TaskOrder, Verb, Withdrawn,
     encode_into, is_settled, restore, snapshot, task_input, task_order,
 };
 use stateway_model::{ErrorKind, ExecutionId, Labels};
 
 use super::kept::{Kept, Lease, Seen};
 use super::{
-    DEFINITION, INPUT, MAX_CLAIM_BYTES, MAX_VALUE_BYTES, OUTPUT, STATE, Turn, VIEW, Write,
+    DEFINITION, INPUT, MAX_CLAIM_BYTES, MAX_VALUE_BYTES, Message, OUTPUT, STATE, Turn, VIEW, Write,
     events_key,
 };
 use crate::Plans;
@@ -37,6 +40,7 @@ pub(super) struct Execution {
     events: Vec<Event>,
     withdrawn: Vec<WithdrawnTask>,
     claimed: Vec<ClaimedTask>,
+    messages: Vec<Message>,
     /// The source of the definition, if it is to be written.
     source: Option<Arc<str>>,
     changed: bool,
@@ -51,7 +55,7 @@ impl Execution {
         start: StartWork,
         plans: &Plans,
     ) -> Result<Self, Refusal> {
-        check_id(object)?;
+        check_id(object, start.child.is_some())?;
         check_labels(&start.labels)?;
         let plan = plans.of_source(&start.source, &start.definition);
         let plan = plan.map_err(|why| invalid("INVALID_DEFINITION", why))?;
@@ -69,14 +73,19 @@ impl Execution {
             (request.at, not_before),
         );
         let mut execution = Self::of(kept, State::new(plan));
+        execution.kept.child.clone_from(&start.child);
         execution.source = Some(start.source);
         let by = Arc::clone(&start.by);
+        let (correlation, redone_by) = match start.child {
+            Some(child) => (child.correlation, child.redone_by),
+            None => (Arc::clone(&id), Vec::new()),
+        };
         let create = Verb::Create {
-            correlation: Arc::clone(&id),
+            correlation,
             execution: id,
             initiator: start.by,
             input: start.input,
-            redone_by: Vec::new(),
+            redone_by,
         };
         execution.command(request, create)?;
         if not_before.is_none() {
@@ -98,6 +107,7 @@ impl Execution {
             events: Vec::new(),
             withdrawn: Vec::new(),
             claimed: Vec::new(),
+            messages: Vec::new(),
             source: None,
             changed: false,
             purged: false,
@@ -118,7 +128,7 @@ impl Execution {
             }
         }
         match work {
-            Work::Start(_) => {
+            Work::Start(_) | Work::Fork(_) => {
                 let message = format!("there is an execution `{}` already", self.kept.id);
                 return Err(Refusal::new(
                     ErrorKind::AlreadyExists,
@@ -128,6 +138,18 @@ impl Execution {
                 .hint("Choose another id, or leave the id out."));
             }
             Work::Verb(verb) => self.command(request, *verb)?,
+            Work::Asked => {
+                let message = "the object does not remember the request";
+                return Err(Refusal::new(ErrorKind::NotFound, "NOT_ASKED", message));
+            }
+            Work::Redo(redo) => self.redo(request, *redo, plans)?,
+            Work::Decide { branch, verb } => self.decide(request, branch, *verb)?,
+            Work::FinishChild {
+                child,
+                outcome,
+                usage,
+            } => self.finish_child(request, child, outcome, usage),
+            Work::EndChild { kill } => self.end_child(request, kill)?,
             Work::Settle { hand_out, verb } => self.settle(request, &hand_out, *verb)?,
             Work::Adopt { source, by } => self.adopt(request, source, by, plans)?,
             Work::Alarm { armed } => self.alarm(request, armed),
@@ -145,9 +167,18 @@ impl Execution {
     fn command(&mut self, request: &ObjectRequest, verb: Verb) -> Result<(), Refusal> {
         let now = self.now(request);
         let command = Command::new(Arc::clone(&request.id), verb);
-        let step = handle(&mut self.state, command, now).map_err(|why| rejected(&why))?;
-        let withdrawn = step.withdraw.into_iter();
-        let withdrawn = withdrawn.filter_map(|withdrawn| {
+        let step = handle(&mut self.state, command, now);
+        let mut step = step.map_err(|why| Refusal::from(&why))?;
+        self.withdraw(std::mem::take(&mut step.withdraw));
+        self.changed |= !step.events.is_empty();
+        self.events.extend(std::mem::take(&mut step.events));
+        self.carry_out_children(request, &step);
+        Ok(())
+    }
+
+    /// Notes the tasks that are taken from workers.
+    fn withdraw(&mut self, withdrawn: Vec<Withdrawn>) {
+        let withdrawn = withdrawn.into_iter().filter_map(|withdrawn| {
             Some(WithdrawnTask {
                 branch: withdrawn.key.branch,
                 task: withdrawn.key.task,
@@ -156,9 +187,22 @@ impl Execution {
             })
         });
         self.withdrawn.extend(withdrawn);
-        self.changed |= !step.events.is_empty();
-        self.events.extend(step.events);
-        Ok(())
+    }
+
+    /// A decision of a person about a request of a branch.
+    fn decide(&mut self, request: &ObjectRequest, branch: u32, verb: Verb) -> Result<(), Refusal> {
+        if branch == self.state.branch() {
+            return self.command(request, verb);
+        }
+        let (reason, hint) = match verb {
+            Verb::ResolveEscalation { .. } => (
+                "STALE_ESCALATION",
+                "{ListEscalations} shows what is pending.",
+            ),
+            _ => ("STALE_APPROVAL", "{ListApprovals} shows what is pending."),
+        };
+        let message = "the request belongs to a branch that the execution has left";
+        Err(Refusal::new(ErrorKind::FailedPrecondition, reason, message).hint(hint))
     }
 
     /// The time of a request, never before the newest event.
@@ -366,6 +410,7 @@ impl Execution {
             self.claim(request, claim);
         }
         self.drop_ended_leases();
+        self.drop_ended_children();
         let alarm = self.next_alarm(request);
         let seen = self.stored_view();
         let mut writes = Vec::new();
@@ -382,6 +427,7 @@ impl Execution {
         Ok(Turn {
             writes,
             alarm: alarm.filter(|_| !self.purged),
+            messages: self.messages,
             answer: super::encode(&ObjectAnswer::Done(Box::new(done))),
         })
     }
@@ -431,7 +477,9 @@ impl Execution {
         StoredView {
             n: self.kept.created,
             o: open,
+            s: Some(view.sub_state),
             tasks,
+            parent: self.kept.child.as_ref().map(|it| Arc::clone(&it.of.parent)),
             view,
         }
     }
@@ -458,7 +506,7 @@ impl Execution {
                 }
                 lines.push(b'\n');
             }
-            set(events_key(first.sequence), lines)?;
+            set(events_key(self.state.branch(), first.sequence), lines)?;
             if first.sequence <= 1 {
                 let input = json(self.state.input());
                 set(INPUT.to_owned(), input)?;
@@ -532,11 +580,6 @@ fn claimed(state: &State, order: &TaskOrder) -> Option<ClaimedTask> {
     })
 }
 
-fn rejected(rejection: &Rejection) -> Refusal {
-    let (kind, reason) = refusal_of(rejection);
-    Refusal::new(kind, reason, rejection.to_string()).hint(rejection.hint())
-}
-
 fn invalid(reason: &str, message: String) -> Refusal {
     Refusal::new(ErrorKind::InvalidArgument, reason, message)
 }
@@ -560,9 +603,11 @@ fn check_labels(labels: &Labels) -> Result<(), Refusal> {
     Err(invalid("TOO_MANY_LABELS", message))
 }
 
-/// Ids with a `~` are those of children.
-fn check_id(id: &str) -> Result<(), Refusal> {
-    let why = if id.len() > LONGEST_ID {
+/// Ids with a `~` are those of children, which are derived from the ids of their parents.
+fn check_id(id: &str, is_child: bool) -> Result<(), Refusal> {
+    let why = if is_child && ExecutionId::new(id).is_ok() {
+        return Ok(());
+    } else if id.len() > LONGEST_ID {
         format!("an execution id has at most {LONGEST_ID} bytes")
     } else if id.contains('~') {
         "an execution id must not contain `~`: the engine uses it in the ids of children".to_owned()

@@ -2,9 +2,8 @@
 
 use stateway_provider_api::Capabilities;
 
-/// What is missing: an engine that hosts objects pushes nothing (the gateway polls); counting would be
-/// reading everything; running again from a step needs the log inside the object; approvals,
-/// triggers, the event log by branch and recovery are not hosted yet.
+/// What is missing: an engine that hosts objects pushes nothing (the gateway polls), and triggers, recovery and
+/// the store of the built-in engine are not hosted.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,
@@ -12,6 +11,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     list: true,
     list_hints: true,
     history: true,
+    history_newest_first: true,
     signal: true,
     signal_idempotent: true,
     cancel: true,
@@ -20,13 +20,18 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     resume: true,
     retry_now: true,
     retry_now_idempotent: true,
+    retry_from: true,
+    retry_from_idempotent: true,
     steps: true,
     retries: true,
     payloads: true,
     labels: true,
     purge: true,
+    count: true,
     cancel_compensation: true,
     portable_definitions: true,
+    approvals: true,
     workers: true,
+    event_log: true,
     ..Capabilities::NONE
 };

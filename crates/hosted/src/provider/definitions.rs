@@ -151,6 +151,8 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
                 before,
                 limit: VIEWS_PER_READ,
                 open_only: false,
+                awaits_person: false,
+                forked_from: None,
                 definition: Some(name.to_owned()),
             };
             let found = self.host.port.views(call, verb, &query).await?;
@@ -228,6 +230,19 @@ impl<P: HostPort> HostedProvider<P> {
         let object = (ObjectKind::Definition, &[name][..]);
         let found = self.host.port.values(call, verb, object, CURRENT).await?;
         found.first().map(|found| decode(&found.value)).transpose()
+    }
+
+    /// The source of a revision by which an execution ran.
+    pub(super) async fn source_of(
+        &self,
+        call: &Call,
+        verb: Verb,
+        name: &str,
+        revision: &str,
+    ) -> Result<String> {
+        let kept = self.definition(call, verb, name).await?;
+        let kept = kept.ok_or_else(|| refused(verb, missing(name, false)))?;
+        self.source(call, name, &kept, revision).await
     }
 
     async fn source(

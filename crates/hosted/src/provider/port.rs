@@ -32,6 +32,10 @@ pub struct ViewQuery {
     pub limit: usize,
     /// Only executions with open tasks.
     pub open_only: bool,
+    /// Only executions in which a person has to decide.
+    pub awaits_person: bool,
+    /// Only executions that were forked from this one.
+    pub forked_from: Option<String>,
     /// Only executions of this definition.
     pub definition: Option<String>,
 }
@@ -76,6 +80,9 @@ pub trait HostPort: Send + Sync + 'static {
 
     /// Stored views of executions.
     async fn views(&self, call: &Call, verb: Verb, query: &ViewQuery) -> Result<Vec<StoredValue>>;
+
+    /// How many stored views begin with which sub-state; views without one are counted under another word.
+    async fn counts(&self, call: &Call) -> Result<Vec<(String, u64)>>;
 
     /// The current revisions of definitions, by name, after a name.
     async fn definitions(

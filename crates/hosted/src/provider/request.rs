@@ -137,6 +137,7 @@ impl<P: HostPort> HostedProvider<P> {
             not_before,
             input,
             by: Arc::clone(&call.actor),
+            child: None,
         };
         let start = ObjectRequest {
             v: VERSION,

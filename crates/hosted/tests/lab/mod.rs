@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use stateway_hosted::message::StoredView;
-use stateway_hosted::object::{self, Turn, VIEW, Write};
+use stateway_hosted::object::{self, Message, Turn, VIEW, Write};
 use stateway_hosted::provider::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use stateway_hosted::{Plans, definition_object};
 use stateway_provider_api::{Call, Error, ErrorKind, Health, Result, Verb};
@@ -28,6 +28,9 @@ struct Inner {
     alarms: Vec<(Timestamp, String)>,
     plans: Plans,
     now: Timestamp,
+    /// Messages between objects that are not delivered yet, and whether they wait.
+    messages: Vec<Message>,
+    is_held: bool,
     /// Whether requests to executions fail, and how many came since.
     failing: Option<usize>,
 }
@@ -40,6 +43,8 @@ impl Default for Inner {
             alarms: Vec::new(),
             plans: Plans::default(),
             now: Timestamp::constant(1_800_000_000, 0),
+            messages: Vec::new(),
+            is_held: false,
             failing: None,
         }
     }
@@ -62,10 +67,42 @@ impl Inner {
         }
         self.alarms
             .extend(turn.alarm.map(|due| (due, key.to_owned())));
+        self.messages.extend(turn.messages);
         turn.answer
     }
 
+    /// Delivers the messages between objects, and those that they lead to.
+    fn deliver(&mut self) {
+        while !self.is_held && !self.messages.is_empty() {
+            let message = self.messages.remove(0);
+            self.deliver_one(message);
+        }
+    }
+
+    fn deliver_one(&mut self, message: Message) {
+        match message {
+            Message::Execution(id, mut request) => {
+                request.at = request.at.max(self.now);
+                let request = serde_json::to_vec(&request).unwrap();
+                self.send_one(ObjectKind::Execution, &id, &request);
+            }
+            Message::Definition(name, request) => {
+                let request = serde_json::to_vec(&request).unwrap();
+                let stored = self.definitions.get(&*name).cloned().unwrap_or_default();
+                let mut read = |key: &str| Ok(stored.get(key).cloned());
+                let turn = definition_object::start_child(&name, &request, &mut read).unwrap();
+                self.apply(ObjectKind::Definition, &name, turn);
+            }
+        }
+    }
+
     fn send(&mut self, kind: ObjectKind, key: &str, request: &[u8]) -> Vec<u8> {
+        let answer = self.send_one(kind, key, request);
+        self.deliver();
+        answer
+    }
+
+    fn send_one(&mut self, kind: ObjectKind, key: &str, request: &[u8]) -> Vec<u8> {
         let objects = match kind {
             ObjectKind::Execution => &self.executions,
             ObjectKind::Definition => &self.definitions,
@@ -122,6 +159,17 @@ impl Lab {
         let before = inner.failing.take();
         inner.failing = is_failing.then_some(0);
         before.unwrap_or_default()
+    }
+
+    /// Keeps the messages between objects back from now on, or delivers them, the last one first when
+    /// `reversed`.
+    pub(crate) fn hold_messages(&self, is_held: bool, reversed: bool) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.is_held = is_held;
+        if reversed {
+            inner.messages.reverse();
+        }
+        inner.deliver();
     }
 
     /// Drops the alarms that are armed, as an engine does that consumed them without effect.
@@ -234,12 +282,30 @@ impl HostPort for Lab {
         let found = found.into_iter().filter(|(place, seen, _)| {
             query.before.as_ref().is_none_or(|before| place < before)
                 && (!query.open_only || seen["o"] != 0)
+                && (!query.awaits_person
+                    || seen.to_string().contains("{\"approval\":{")
+                    || seen.to_string().contains("{\"person\":{"))
+                && query
+                    .forked_from
+                    .as_ref()
+                    .is_none_or(|from| seen["view"]["forked_from"] == **from)
                 && query
                     .definition
                     .as_ref()
                     .is_none_or(|name| seen["view"]["definition"] == **name)
         });
         Ok(found.take(query.limit).map(|(_, _, it)| it).collect())
+    }
+
+    async fn counts(&self, _: &Call) -> Result<Vec<(String, u64)>> {
+        let inner = self.inner.lock().unwrap();
+        let mut counts = BTreeMap::new();
+        for stored in inner.executions.values().filter_map(|it| it.get(VIEW)) {
+            let seen: serde_json::Value = serde_json::from_slice(stored).unwrap();
+            let word = seen["s"].as_str().unwrap_or_default().to_owned();
+            *counts.entry(word).or_default() += 1;
+        }
+        Ok(counts.into_iter().collect())
     }
 
     async fn definitions(

@@ -1,13 +1,9 @@
 //! Approvals and escalations, read from the engine's log and decided by the engine.
 
-mod case;
 mod decide;
-mod docket;
-mod id;
 mod list;
 mod position;
 mod read;
-mod shown;
 mod watch;
 
 use async_trait::async_trait;
@@ -17,8 +13,7 @@ use stateway_provider_api::{
 };
 
 use crate::BuiltinProvider;
-use case::Case;
-use id::Kind;
+use stateway_hosted::inbox::{self, Kind};
 
 #[async_trait]
 impl Approvals for BuiltinProvider {
@@ -36,7 +31,7 @@ impl Approvals for BuiltinProvider {
         let (found, next) = asked.page(&request).await?;
         let items = found.iter().flat_map(|found| {
             let cases = found.cases.iter();
-            cases.map(|case| shown::approval(&found.execution, &found.view, case))
+            cases.map(|case| inbox::approval(&found.execution, &found.view, case))
         });
         Ok(InboxPage {
             items: items.collect(),
@@ -71,7 +66,7 @@ impl Approvals for BuiltinProvider {
         let roles = self.engine.escalation_roles();
         let items = found.iter().flat_map(|found| {
             let cases = found.cases.iter();
-            cases.map(move |case| shown::escalation(&found.execution, &found.view, case, roles))
+            cases.map(move |case| inbox::escalation(&found.execution, &found.view, case, roles))
         });
         Ok(InboxPage {
             items: items.collect(),
@@ -85,19 +80,5 @@ impl Approvals for BuiltinProvider {
 
     async fn resolve(&self, call: &Call, request: ResolveRequest) -> Result<Escalation> {
         decide::resolve(self, call, request).await
-    }
-}
-
-/// The roles that may decide about a case.
-fn roles(case: &Case, configured: &[std::sync::Arc<str>]) -> Vec<String> {
-    use case::About;
-    match &case.about {
-        About::Approval { role, .. }
-        | About::Escalation {
-            role: Some(role), ..
-        } => vec![role.to_string()],
-        About::Escalation { role: None, .. } => {
-            configured.iter().map(ToString::to_string).collect()
-        }
     }
 }

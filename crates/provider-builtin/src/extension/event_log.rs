@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stateway_engine::recording::{Recording, RecordingError};
-use stateway_engine::{
-    AttemptOutcome, AttemptRecord, BranchRecord, EventRecord, MOST_PAGE_BYTES, detailed, summary,
-};
-use stateway_machine::{Data, PolicyDecision};
+use stateway_engine::{BranchRecord, EventRecord, MOST_PAGE_BYTES, detailed, summary};
+use stateway_machine::Data;
 use stateway_model::{ExecutionId, Payload};
 use stateway_provider_api::{
     Branch, BranchChoice, BranchEvent, BranchEventsPage, BranchEventsRequest, Call, Error,
-    ErrorKind, EventLog, EventOrder, Projection, ReplayRequest, Replayed, Result, StepAttempt,
-    StepAttemptOutcome, StepHistory, Verb, View,
+    ErrorKind, EventLog, EventOrder, Projection, ReplayRequest, Replayed, Result, StepHistory,
+    Verb, View,
 };
 
 use super::projection;
-use super::replay::{self, ReplayAsk};
 use crate::BuiltinProvider;
 use crate::log::unreadable;
 use crate::provider::payload_bytes;
-use stateway_hosted::{id_of, payload};
+use stateway_hosted::inbox::step_attempt;
+use stateway_hosted::payload;
+use stateway_hosted::replay::{ReplayAsk, replay_recording};
 
 #[async_trait]
 impl EventLog for BuiltinProvider {
@@ -102,7 +101,7 @@ impl EventLog for BuiltinProvider {
             input: shown(record.input),
             output: shown(record.output),
             not_retried: record.not_retried.unwrap_or_default(),
-            attempts: record.attempts.into_iter().map(attempt).collect(),
+            attempts: record.attempts.into_iter().map(step_attempt).collect(),
             truncated: record.truncated,
         })
     }
@@ -123,7 +122,7 @@ impl EventLog for BuiltinProvider {
         let ask = self.replay_ask(call, &request, &before).await?;
         let answer = tokio::task::spawn_blocking({
             let before = before.clone();
-            move || replay::replay_recording(&before, &ask)
+            move || replay_recording(&before, &ask)
         });
         let answer = answer.await.map_err(|_| {
             let message = "the replay ended unexpectedly";
@@ -201,48 +200,5 @@ fn branch(from: BranchRecord) -> Branch {
         created_by: from.by.to_string(),
         create_time: from.created,
         usage: from.usage,
-    }
-}
-
-/// One attempt of a step.
-pub(super) fn attempt(from: AttemptRecord) -> StepAttempt {
-    let (policy_rule, policy_decision) = match &from.policy {
-        Some((rule, decision)) => (rule.to_string(), word(decision).to_owned()),
-        None => (String::new(), String::new()),
-    };
-    StepAttempt {
-        branch: from.branch,
-        attempt: from.attempt,
-        compensation: from.compensation,
-        worker: from.worker.to_string(),
-        hand_outs: from.hand_outs,
-        start_time: from.started,
-        assign_time: from.assigned,
-        end_time: from.ended,
-        outcome: outcome(from.outcome),
-        error: from.error,
-        usage: from.usage,
-        child: from.child.as_deref().and_then(id_of),
-        policy_decision,
-        policy_rule,
-    }
-}
-
-const fn word(decision: &PolicyDecision) -> &'static str {
-    match decision {
-        PolicyDecision::Allow => "allow",
-        PolicyDecision::Deny { .. } => "deny",
-        PolicyDecision::RequireApproval { .. } => "require_approval",
-    }
-}
-
-const fn outcome(from: AttemptOutcome) -> StepAttemptOutcome {
-    match from {
-        AttemptOutcome::Open => StepAttemptOutcome::Open,
-        AttemptOutcome::Succeeded => StepAttemptOutcome::Succeeded,
-        AttemptOutcome::Failed => StepAttemptOutcome::Failed,
-        AttemptOutcome::Cancelled => StepAttemptOutcome::Cancelled,
-        AttemptOutcome::Unknown => StepAttemptOutcome::Unknown,
-        AttemptOutcome::Abandoned => StepAttemptOutcome::Abandoned,
     }
 }

@@ -1,143 +1,16 @@
-//! Replaying a recording. Pure: the provider does it with the engine's log, and the command line with a
-//! file.
+//! What a replay applies: the recorded events, or a definition of the engine.
 
 use std::sync::Arc;
 
-use stateway_engine::recording::{Recording, RecordingError, plan_of};
-use stateway_engine::{View as Seen, summary};
-use stateway_machine::{Plan, State};
-use stateway_model::Event;
-use stateway_provider_api::{
-    Call, Divergence, Error, ErrorKind, Observation, ReplayUnder, Replayed, ReplayedStep, Result,
-    UnrecordedStep, Verb, View,
-};
-use stateway_replay::Shadow;
+use stateway_engine::recording::{Recording, plan_of};
+use stateway_machine::Plan;
+use stateway_provider_api::{Call, Error, ErrorKind, ReplayUnder, Result, Verb};
 
 use crate::BuiltinProvider;
 use crate::log::unreadable;
-use stateway_hosted::observation;
 
 /// The fewest digits that may name a revision.
 const SHORTEST_REVISION: usize = 6;
-
-/// What is to be replayed.
-#[derive(Debug, Clone, Default)]
-pub struct ReplayAsk {
-    /// Along this branch; the current one when there is none.
-    pub branch: Option<u32>,
-    /// Up to this event; to the last when 0.
-    pub until: u64,
-    /// Under this plan, into a shadow; without one the recorded events are applied as they are.
-    pub plan: Option<Arc<Plan>>,
-}
-
-/// An event, its branch, and the execution after it.
-#[derive(Debug, Clone)]
-pub struct ReplayStep {
-    /// The branch the event was written on.
-    pub branch: u32,
-    /// The event.
-    pub event: Event,
-    /// The execution after the event.
-    pub execution: Observation,
-}
-
-/// Replays a recording. Both hashes of the source are that of the recording.
-///
-/// # Errors
-/// The branch or event does not exist, or the log contradicts itself.
-pub fn replay_recording(
-    recording: &Recording,
-    ask: &ReplayAsk,
-) -> std::result::Result<Replayed, RecordingError> {
-    let hash = recording.fingerprint();
-    let mut answer = match &ask.plan {
-        None => {
-            let state = recording.state_at(ask.branch, ask.until)?;
-            Replayed {
-                event_count: state.sequence(),
-                execution: Some(shown(recording, &state)),
-                ..Replayed::default()
-            }
-        }
-        Some(plan) => {
-            let events = recording.log(ask.branch)?.len();
-            let shadow = recording.rederive(ask.branch, plan)?;
-            Replayed {
-                event_count: events as u64,
-                revision: plan.revision().to_owned(),
-                execution: Some(shown(recording, &shadow.state)),
-                ..derived(&shadow)
-            }
-        }
-    };
-    answer.branch = ask.branch.unwrap_or(recording.branch);
-    answer.head_hash = recording.head()?;
-    answer.source_hash_before.clone_from(&hash);
-    answer.source_hash_after = hash;
-    Ok(answer)
-}
-
-/// Every event along a branch with the execution as it was after it.
-///
-/// # Errors
-/// The branch does not exist, or the log contradicts itself.
-pub fn replay_steps(
-    recording: &Recording,
-    branch: Option<u32>,
-) -> std::result::Result<Vec<ReplayStep>, RecordingError> {
-    let events = recording.log(branch)?;
-    let mut state = State::new(recording.plan(&events)?);
-    let steps = events.iter().map(|event| {
-        state.apply(event);
-        ReplayStep {
-            branch: state.branch(),
-            event: summary(event.sequence, event),
-            execution: shown(recording, &state),
-        }
-    });
-    Ok(steps.collect())
-}
-
-fn shown(recording: &Recording, state: &State) -> Observation {
-    let mut view = Seen::of_state(state);
-    view.id = Arc::clone(&recording.execution);
-    view.definition = Arc::clone(&recording.definition);
-    view.labels = Arc::new(recording.labels.clone());
-    observation(&view, View::Full)
-}
-
-fn derived(shadow: &Shadow) -> Replayed {
-    let divergences = shadow.divergences.iter().map(|found| Divergence {
-        sequence: found.sequence,
-        kind: found.kind.to_string(),
-        step: found.step.to_string(),
-        recorded: found.recorded.clone(),
-        derived: found.derived.clone(),
-        summary: found.to_string(),
-    });
-    let unrecorded = shadow.unrecorded.iter().map(|open| UnrecordedStep {
-        step: open.step.to_string(),
-        attempt: open.attempt,
-        compensation: open.undo,
-        why: open.why.clone(),
-    });
-    let steps = shadow.steps.iter().map(|row| ReplayedStep {
-        step: row.step.to_string(),
-        recorded: row.recorded.clone(),
-        derived: row.derived.clone(),
-    });
-    Replayed {
-        divergences: divergences.collect(),
-        unrecorded_steps: unrecorded.collect(),
-        steps: steps.collect(),
-        recorded_outcome: shadow.recorded_outcome.clone(),
-        derived_outcome: shadow.derived_outcome.clone(),
-        notes: shadow.notes.clone(),
-        derived_event_count: shadow.events.len() as u64,
-        ..Replayed::default()
-    }
-}
 
 impl BuiltinProvider {
     /// The last event of a replay and the plan of its shadow.

@@ -304,6 +304,8 @@ pub(super) async fn each_open_view<P: HostPort>(
             before: before.take(),
             limit: VIEWS_PER_READ,
             open_only: true,
+            awaits_person: false,
+            forked_from: None,
             definition: None,
         };
         let call = Call::within(PATIENCE);

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use stateway_engine::{Decide, Resolve};
-use stateway_machine as machine;
+use stateway_hosted::inbox::{
+    CaseId, Kind, changed, decided_before, is_over, resolution, resolved_before,
+};
 use stateway_provider_api::{
-    Approval, ApprovalState, Call, CompensationChoice, DecideRequest, Error, ErrorKind, Escalation,
-    EscalationState, ResolutionAction, ResolveRequest, Result, Verb,
+    Approval, Call, CompensationChoice, DecideRequest, Escalation, ResolveRequest, Result, Verb,
 };
 
-use super::id::{CaseId, Kind};
 use super::read;
 use crate::BuiltinProvider;
 use crate::request::key;
@@ -115,117 +115,4 @@ pub(super) async fn resolve(
         Err(error) if is_over(&error) => resolved_before(call, &request, current().await?, error),
         Err(error) => Err(error),
     }
-}
-
-fn resolution(action: &ResolutionAction) -> (String, machine::Resolution) {
-    match action {
-        ResolutionAction::Resume => ("resume".to_owned(), machine::Resolution::Resume),
-        ResolutionAction::Cancel => ("cancel".to_owned(), machine::Resolution::Cancel),
-        ResolutionAction::Reassign { role } => (
-            format!("reassign {role}"),
-            machine::Resolution::Reassign {
-                role: role.as_str().into(),
-            },
-        ),
-    }
-}
-
-/// Whether the engine rejects a decision because its request is not the open one.
-fn is_over(error: &Error) -> bool {
-    matches!(
-        error.reason(),
-        "ALREADY_FINISHED"
-            | "WRONG_STATE"
-            | "STALE_APPROVAL"
-            | "NO_APPROVAL"
-            | "ALREADY_DECIDED"
-            | "APPROVAL_EXPIRED"
-            | "STALE_ESCALATION"
-            | "NOT_ESCALATED"
-    )
-}
-
-/// The answer to a decision about an approval that may have ended; `otherwise` where it is pending.
-fn decided_before(
-    call: &Call,
-    grant: bool,
-    current: Approval,
-    otherwise: Error,
-) -> Result<Approval> {
-    let by = current.decision.as_ref().map(|made| made.by.as_str());
-    let by = by.unwrap_or_default();
-    let same_person = same_person(by, &call.actor);
-    let (reason, message) = match current.state {
-        ApprovalState::Granted if grant && same_person => return Ok(current),
-        ApprovalState::Rejected if !grant && same_person => return Ok(current),
-        ApprovalState::Granted => (
-            "ALREADY_DECIDED",
-            format!("`{by}` has granted the approval"),
-        ),
-        ApprovalState::Rejected => (
-            "ALREADY_DECIDED",
-            format!("`{by}` has rejected the approval"),
-        ),
-        ApprovalState::Expired => ("APPROVAL_EXPIRED", "the approval has expired".to_owned()),
-        ApprovalState::Withdrawn => (
-            "STALE_APPROVAL",
-            "the approval was withdrawn before anyone decided".to_owned(),
-        ),
-        ApprovalState::Pending => return Err(otherwise),
-    };
-    let hint = "{GetApproval} shows how the approval ended; {ListApprovals} shows what is pending.";
-    Err(over(Verb::DecideApproval, reason, message, hint))
-}
-
-/// The answer to a decision about an escalation that may have ended; `otherwise` where it is pending.
-fn resolved_before(
-    call: &Call,
-    request: &ResolveRequest,
-    current: Escalation,
-    otherwise: Error,
-) -> Result<Escalation> {
-    let message = match (current.state, &current.resolution) {
-        (EscalationState::Resolved, Some(made)) => {
-            let by = &made.decision.by;
-            if made.action == request.action && same_person(by, &call.actor) {
-                return Ok(current);
-            }
-            let action = match made.action {
-                ResolutionAction::Resume => "resume",
-                ResolutionAction::Reassign { .. } => "reassign",
-                ResolutionAction::Cancel => "cancel",
-            };
-            format!("`{by}` has resolved the escalation: {action}")
-        }
-        (EscalationState::Resolved | EscalationState::Withdrawn, _) => {
-            "the escalation was withdrawn before anyone decided".to_owned()
-        }
-        (EscalationState::Pending, _) => return Err(otherwise),
-    };
-    let hint =
-        "{GetEscalation} shows how the escalation ended; {ListEscalations} shows what is pending.";
-    Err(over(
-        Verb::ResolveEscalation,
-        "STALE_ESCALATION",
-        message,
-        hint,
-    ))
-}
-
-/// Compares names without regard to case, as the engine does.
-fn same_person(left: &str, right: &str) -> bool {
-    left.trim().to_lowercase() == right.trim().to_lowercase()
-}
-
-fn over(verb: Verb, reason: &'static str, message: String, hint: &str) -> Error {
-    Error::new(ErrorKind::FailedPrecondition, verb, message)
-        .with_reason(reason)
-        .with_hint(hint)
-}
-
-fn changed(verb: Verb, what: &str) -> Error {
-    let message = format!("the {what} has changed since its etag was read");
-    Error::new(ErrorKind::Conflict, verb, message)
-        .with_reason("ETAG_MISMATCH")
-        .with_hint("Read it again, then decide.")
 }

@@ -11,11 +11,10 @@ use stateway_machine::ExecutionState;
 use stateway_model::ExecutionId;
 use stateway_provider_api::{Call, ErrorKind, InboxHints, InboxRequest, Result, Verb};
 
-use super::case::{Case, Stage, pending};
-use super::id::Kind;
 use super::position::Position;
-use super::{read, roles};
+use super::read;
 use crate::BuiltinProvider;
+use stateway_hosted::inbox::{Case, Kind, Stage, pending, roles};
 
 /// The number of executions that the engine is asked for in one call.
 const EXECUTIONS_PER_READ: usize = 50;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use stateway_provider_api::{Error, Result, Verb};
 
-use super::id::CaseId;
 use super::list::Found;
+use stateway_hosted::inbox::CaseId;
 
 /// Where a page begins. Executions are named by their number, in the order of their creation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,14 +9,10 @@ use stateway_provider_api::{
     Approval, Call, ErrorKind, Escalation, InboxId, Result, StepAttempt, Verb,
 };
 
-use super::super::event_log::attempt;
-use super::case::Case;
-use super::docket::Docket;
-use super::id::{CaseId, Kind};
-use super::shown;
 use crate::BuiltinProvider;
 use crate::line::Line;
 use crate::log::Log;
+use stateway_hosted::inbox::{self, Case, CaseId, Docket, Kind, step_attempt};
 
 const EVENTS_PER_READ: usize = 1_000;
 
@@ -45,11 +41,16 @@ pub(super) async fn cases_of(
         verb,
         id,
     };
-    match asked.every_branch(|record| docket.add(record)).await {
+    match asked
+        .every_branch(|record| docket.add(record.branch, &record.event))
+        .await
+    {
         // A branch that the execution has left is damaged; the present one may be whole.
         Err(error) if error.kind == ErrorKind::DataLoss => {
             docket = Docket::default();
-            asked.present_branch(|record| docket.add(record)).await?;
+            asked
+                .present_branch(|record| docket.add(record.branch, &record.event))
+                .await?;
         }
         read => read?,
     }
@@ -71,7 +72,7 @@ pub(super) async fn approval(
     let place = find(&cases, Kind::Approval, &case_id);
     let place = place.ok_or_else(|| Kind::Approval.not_found(verb, &id.id))?;
     let case = &cases[place];
-    let mut approval = shown::approval(&id.execution, &view, case);
+    let mut approval = inbox::approval(&id.execution, &view, case);
     approval.input = input(provider, call, verb, (id, case)).await?;
     Ok(approval)
 }
@@ -92,9 +93,9 @@ pub(super) async fn escalation(
     let place = place.ok_or_else(|| Kind::Escalation.not_found(verb, &id.id))?;
     let case = &cases[place];
     let roles = provider.engine.escalation_roles();
-    let mut escalation = shown::escalation(&id.execution, &view, case, roles);
+    let mut escalation = inbox::escalation(&id.execution, &view, case, roles);
     let history = history(provider, call, verb, (&execution, case)).await?;
-    shown::details(&mut escalation, case, history);
+    inbox::details(&mut escalation, case, history);
     Ok(escalation)
 }
 
@@ -117,7 +118,7 @@ async fn history(
         !attempt.compensation && begun
     };
     let attempts = step.attempts.into_iter().filter(until);
-    Ok(attempts.map(attempt).collect())
+    Ok(attempts.map(step_attempt).collect())
 }
 
 fn find(cases: &[Case], kind: Kind, id: &CaseId) -> Option<usize> {

@@ -17,11 +17,10 @@ use stateway_provider_api::{
     WatchedApproval,
 };
 
-use super::case::{Case, pending};
-use super::id::Kind;
-use super::{read, shown};
+use super::read;
 use crate::BuiltinProvider;
 use crate::line::Line;
+use stateway_hosted::inbox::{Case, Kind, approval, pending};
 use stateway_hosted::version;
 
 /// Executions per page while the current set is read.
@@ -155,7 +154,7 @@ impl Watcher {
         };
         let mut cases = pending(view);
         cases.retain(|case| case.kind() == Kind::Approval);
-        let shown_of = |case: &Case| shown::approval(&execution, view, case);
+        let shown_of = |case: &Case| approval(&execution, view, case);
         let pending: Vec<Approval> = cases.iter().map(shown_of).collect();
         let before = self.reported.get(&view.number);
         let is_older = before.is_some_and(|before| Some(version(view)) < before.version);
