@@ -172,7 +172,8 @@ fn start_and_wait(timeout: Duration) -> Request<StartExecutionRequest> {
 #[tokio::test]
 async fn a_start_that_waits_is_answered_with_the_end_of_the_execution() {
     let rig = BuiltInRig::start().await;
-    rig.apply("name: one\nsteps: [{name: a, agent: doer}]").await;
+    rig.apply("name: one\nsteps: [{name: a, agent: doer}]")
+        .await;
     let offer = Offer {
         roles: vec!["doer".into()],
         capacity: 1,

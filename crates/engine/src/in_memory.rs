@@ -133,7 +133,11 @@ impl InMemory {
             let Some((oldest, read)) = index.read_order.pop_front() else {
                 break;
             };
-            if index.read.get(&oldest).is_some_and(|entry| entry.read == read) {
+            if index
+                .read
+                .get(&oldest)
+                .is_some_and(|entry| entry.read == read)
+            {
                 index.forget_read(&oldest);
             }
         }
