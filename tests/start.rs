@@ -1,13 +1,15 @@
 //! Starting: idempotent by request id, checked before it reaches the engine.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
+use serde_json::json;
 use stateway_client::v1::{
-    ExecutionView, GetExecutionRequest, Payload, StartExecutionRequest, SubState,
+    ExecutionView, GetExecutionRequest, Offer, Payload, StartExecutionRequest, SubState,
 };
-use tonic::Code;
+use tonic::{Code, Request};
 
-use crate::support::{TestGateway, clock, reason_of};
+use crate::support::{BuiltInRig, TestGateway, clock, reason_of};
 
 fn start(request_id: &str, input: &'static str) -> StartExecutionRequest {
     StartExecutionRequest {
@@ -152,4 +154,49 @@ async fn an_option_that_the_provider_does_not_know_is_refused_and_nothing_starts
     };
     let status = client.start_execution(too_many).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+/// A start of a one-step definition that waits for the end of the execution.
+fn start_and_wait(timeout: Duration) -> Request<StartExecutionRequest> {
+    let mut request = Request::new(StartExecutionRequest {
+        parent: "providers/b".into(),
+        definition: "definitions/one".into(),
+        request_id: "r1".into(),
+        wait: true,
+        ..Default::default()
+    });
+    request.set_timeout(timeout);
+    request
+}
+
+#[tokio::test]
+async fn a_start_that_waits_is_answered_with_the_end_of_the_execution() {
+    let rig = BuiltInRig::start().await;
+    rig.apply("name: one\nsteps: [{name: a, agent: doer}]")
+        .await;
+    let offer = Offer {
+        roles: vec!["doer".into()],
+        capacity: 1,
+        ..Offer::default()
+    };
+    let mut worker = rig.work(offer).await.unwrap();
+    assert!(worker.next().await.is_some(), "a welcome");
+
+    let mut client = rig.gateway.executions().await;
+    let short = start_and_wait(Duration::from_millis(300));
+    let unfinished = client.start_execution(short).await.expect("no error");
+    let unfinished = unfinished.into_inner();
+    assert_eq!(unfinished.sub_state(), SubState::Running);
+
+    let waiting = tokio::spawn(async move {
+        let again = start_and_wait(Duration::from_secs(20));
+        client.start_execution(again).await
+    });
+    let task = worker.task().await;
+    assert_eq!(task.execution, unfinished.name, "started once");
+    assert!(!waiting.is_finished(), "the step is not done");
+    worker.complete(&task, &json!({"ok": true}));
+    let ended = waiting.await.unwrap().expect("the end").into_inner();
+    assert_eq!(ended.name, unfinished.name);
+    assert_eq!(ended.sub_state(), SubState::Succeeded);
 }

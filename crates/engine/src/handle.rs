@@ -291,13 +291,15 @@ impl Engine {
                 }
             }
             Place::Ended(ended) => return Ok(ended.view(&self.inner.covered.get())),
+            Place::Read(view) => return Ok(self.with_set_aside(View::clone(&view))),
             Place::Disk => {}
         }
         let catalogue = Arc::clone(&self.inner.catalogue);
         let coverage = self.inner.covered.get();
+        let in_memory = Arc::clone(&self.inner.in_memory);
         let view = self.read(move |reader| {
             reader
-                .get(&id, &catalogue, &coverage)?
+                .get(&id, &in_memory, (&catalogue, &coverage))?
                 .ok_or_else(|| EngineError::no_execution(&id))
         });
         let view = self.with_set_aside(view.await?);

@@ -1,8 +1,10 @@
-//! Where an execution is found fastest: with the keeper, among those that ended last, or on disk.
+//! Where an execution is found fastest: with the keeper, among those that ended last, among those that were read
+//! last, or on disk.
 //!
 //! Readers ask here before they disturb the keeper. A client that waits for the end of an execution
 //! reads it just after it has left the keeper's memory; it stays here for a while, so that its log is
-//! not replayed for that.
+//! not replayed for that. A finished execution that was read from disk stays here too, until the keeper takes it up
+//! or the store removes it: only the keeper writes, and it takes an execution up before it writes to it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,10 @@ use crate::view::{EngineView as _, Origin};
 const MOST_ENDED: usize = 1_024;
 /// The most bytes that the logs of these executions have together.
 const MOST_ENDED_BYTES: usize = 4 * 1024 * 1024;
+/// The most finished executions that are kept after they were read.
+const MOST_READ: usize = 1_024;
+/// The most bytes that the summaries of these executions have together.
+const MOST_READ_BYTES: usize = 1024 * 1024;
 
 /// Which executions are in memory, shared by the keeper and the readers.
 #[derive(Debug, Default)]
@@ -29,6 +35,8 @@ pub(crate) enum Place {
     Keeper,
     /// It has ended, and is on disk as it is here.
     Ended(Arc<Ended>),
+    /// It has ended, and was read from disk.
+    Read(Arc<View>),
     /// The execution is only on disk, if it exists.
     Disk,
 }
@@ -55,7 +63,28 @@ struct Index {
     /// Those that ended, oldest first. Some of them may have left `ended` already.
     order: VecDeque<(Arc<str>, i64)>,
     bytes: usize,
+    read: HashMap<Arc<str>, ReadEntry>,
+    /// Those that were read, oldest first, with the number of the read. Some of them may have left `read` already.
+    read_order: VecDeque<(Arc<str>, u64)>,
+    read_bytes: usize,
+    /// The reads of the store that are under way, by execution: the number of the last one.
+    reading: HashMap<Arc<str>, u64>,
+    reads: u64,
 }
+
+/// A finished execution that was read.
+#[derive(Debug)]
+struct ReadEntry {
+    view: Arc<View>,
+    bytes: usize,
+    /// The number of the read.
+    read: u64,
+}
+
+/// A read of the store that is under way.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ReadUnderWay(u64);
 
 impl InMemory {
     pub(crate) fn find(&self, id: &str) -> Place {
@@ -63,15 +92,62 @@ impl InMemory {
         if index.with_keeper.contains(id) {
             return Place::Keeper;
         }
-        let ended = index.ended.get(id);
-        ended.map_or(Place::Disk, |ended| Place::Ended(Arc::clone(ended)))
+        if let Some(ended) = index.ended.get(id) {
+            return Place::Ended(Arc::clone(ended));
+        }
+        let read = index.read.get(id);
+        read.map_or(Place::Disk, |read| Place::Read(Arc::clone(&read.view)))
+    }
+
+    /// A read of an execution from the store begins.
+    pub(crate) fn begin_read(&self, id: &Arc<str>) -> ReadUnderWay {
+        let mut index = self.index();
+        index.reads += 1;
+        let read = index.reads;
+        index.reading.insert(Arc::clone(id), read);
+        ReadUnderWay(read)
+    }
+
+    /// A read has ended. What it found is kept if it is a finished execution whose summary has so many bytes, unless
+    /// the execution was taken up or removed meanwhile.
+    pub(crate) fn end_read(
+        &self,
+        id: &Arc<str>,
+        ReadUnderWay(read): ReadUnderWay,
+        found: Option<(Arc<View>, usize)>,
+    ) {
+        let mut index = self.index();
+        if index.reading.get(id) != Some(&read) {
+            return;
+        }
+        index.reading.remove(id);
+        let Some((view, bytes)) = found.filter(|(_, bytes)| *bytes <= MOST_READ_BYTES) else {
+            return;
+        };
+        index.forget_read(id);
+        index.read_bytes += bytes;
+        index.read_order.push_back((Arc::clone(id), read));
+        let entry = ReadEntry { view, bytes, read };
+        index.read.insert(Arc::clone(id), entry);
+        while index.read_order.len() > MOST_READ || index.read_bytes > MOST_READ_BYTES {
+            let Some((oldest, read)) = index.read_order.pop_front() else {
+                break;
+            };
+            if index
+                .read
+                .get(&oldest)
+                .is_some_and(|entry| entry.read == read)
+            {
+                index.forget_read(&oldest);
+            }
+        }
     }
 
     /// The keeper has taken an execution up.
     pub(crate) fn taken_up(&self, id: &Arc<str>) {
         let mut index = self.index();
         index.with_keeper.insert(Arc::clone(id));
-        index.forget(id);
+        index.forget_all(id);
     }
 
     /// The keeper has dropped an execution that is on disk.
@@ -107,12 +183,18 @@ impl InMemory {
 
     /// The store has removed an execution.
     pub(crate) fn removed(&self, id: &str) {
-        self.index().forget(id);
+        self.index().forget_all(id);
     }
 
     /// The keeper has dropped everything.
     pub(crate) fn clear(&self) {
-        *self.index() = Index::default();
+        let mut index = self.index();
+        // Numbers of reads are not used again.
+        let reads = index.reads;
+        *index = Index {
+            reads,
+            ..Index::default()
+        };
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -125,6 +207,19 @@ impl Index {
         if let Some(ended) = self.ended.remove(id) {
             self.bytes -= ended.bytes;
         }
+    }
+
+    fn forget_read(&mut self, id: &str) {
+        if let Some(read) = self.read.remove(id) {
+            self.read_bytes -= read.bytes;
+        }
+    }
+
+    /// Forgets an execution, and what is being read of it.
+    fn forget_all(&mut self, id: &str) {
+        self.forget(id);
+        self.forget_read(id);
+        self.reading.remove(id);
     }
 }
 
@@ -157,6 +252,7 @@ mod tests {
         match memory.find(id) {
             Place::Keeper => "keeper",
             Place::Ended(_) => "ended",
+            Place::Read(_) => "read",
             Place::Disk => "disk",
         }
     }
@@ -195,5 +291,71 @@ mod tests {
         memory.ended(ended(2_001, MOST_ENDED_BYTES + 1));
         assert_eq!(place(&memory, "e2001"), "disk");
         assert_eq!(place(&memory, "e2000"), "ended");
+    }
+
+    fn read(memory: &InMemory, id: &Arc<str>, bytes: usize) {
+        let under_way = memory.begin_read(id);
+        memory.end_read(id, under_way, Some((view(), bytes)));
+    }
+
+    fn view() -> Arc<View> {
+        Arc::new(ended(1, 1).view(&Coverage::default()))
+    }
+
+    #[test]
+    fn an_execution_that_was_read_is_kept_until_it_is_taken_up_or_removed() {
+        let memory = InMemory::default();
+        let id: Arc<str> = "e1".into();
+        read(&memory, &id, 1);
+        assert_eq!(place(&memory, "e1"), "read");
+        memory.taken_up(&id);
+        memory.dropped("e1");
+        assert_eq!(place(&memory, "e1"), "disk");
+        read(&memory, &id, 1);
+        memory.removed("e1");
+        assert_eq!(place(&memory, "e1"), "disk");
+        read(&memory, &id, 1);
+        memory.clear();
+        assert_eq!(place(&memory, "e1"), "disk");
+    }
+
+    #[test]
+    fn a_read_that_a_change_overtook_is_not_kept() {
+        let id: Arc<str> = "e1".into();
+        let changes: [fn(&InMemory, &Arc<str>); 3] = [
+            |memory, id| {
+                memory.taken_up(id);
+                memory.dropped(id);
+            },
+            |memory, id| memory.removed(id),
+            |memory, _| memory.clear(),
+        ];
+        for change in changes {
+            let memory = InMemory::default();
+            let under_way = memory.begin_read(&id);
+            change(&memory, &id);
+            // Another read, which is not the first one, has begun.
+            let second = memory.begin_read(&id);
+            memory.end_read(&id, under_way, Some((view(), 1)));
+            assert_eq!(place(&memory, "e1"), "disk");
+            memory.end_read(&id, second, None);
+            assert_eq!(place(&memory, "e1"), "disk");
+        }
+    }
+
+    #[test]
+    fn the_executions_that_were_read_are_bounded_by_number_and_by_bytes() {
+        let memory = InMemory::default();
+        let id = |number: usize| -> Arc<str> { format!("e{number}").into() };
+        for number in 0..=MOST_READ {
+            read(&memory, &id(number), 1);
+        }
+        assert_eq!(place(&memory, "e0"), "disk");
+        assert_eq!(place(&memory, "e1"), "read");
+        read(&memory, &id(2_000), MOST_READ_BYTES);
+        assert_eq!(place(&memory, "e1"), "disk");
+        assert_eq!(place(&memory, "e2000"), "read");
+        read(&memory, &id(2_001), MOST_READ_BYTES + 1);
+        assert_eq!(place(&memory, "e2001"), "disk");
     }
 }

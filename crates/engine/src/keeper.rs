@@ -387,6 +387,7 @@ impl Keeper {
             Message::CloseSink { name } => {
                 self.sinks.remove(&name);
             }
+            Message::Lull => self.gather(),
             Message::Written | Message::Stop => {}
         }
     }

@@ -138,18 +138,30 @@ impl Reader {
         outcome.unwrap_or_else(|| Err(EngineError::read_abandoned()))
     }
 
+    /// An execution. A finished one is kept for the next who reads it.
     pub(crate) fn get(
         &mut self,
-        id: &str,
-        catalogue: &Catalogue,
-        coverage: &Coverage,
+        id: &Arc<str>,
+        in_memory: &InMemory,
+        (catalogue, coverage): (&Catalogue, &Coverage),
     ) -> Result<Option<View>> {
+        let under_way = in_memory.begin_read(id);
         // One statement reads as of one moment.
-        let Some(kept) = self.store.listed(id)? else {
+        let row = self.store.listed(id);
+        let shown = row.as_ref().ok().and_then(Option::as_ref);
+        let shown = shown.and_then(|row| {
+            let shown = summary::read(row).filter(|shown| shown.has_payloads)?;
+            let bytes = row.summary.as_ref().map_or(0, |summary| summary.len());
+            Some((shown.view, bytes))
+        });
+        let finished = shown.as_ref().filter(|(view, _)| view.state.is_terminal());
+        let finished = finished.map(|(view, bytes)| (Arc::new(view.clone()), *bytes));
+        in_memory.end_read(id, under_way, finished);
+        if let Some((view, _)) = shown {
+            return Ok(Some(view));
+        }
+        if row?.is_none() {
             return Ok(None);
-        };
-        if let Some(shown) = summary::read(&kept).filter(|shown| shown.has_payloads) {
-            return Ok(Some(shown.view));
         }
         self.at_once(|store| {
             let Some(number) = store.number_of(id)? else {

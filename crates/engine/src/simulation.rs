@@ -17,7 +17,9 @@ use crate::clock::Moment;
 use crate::coverage::Coverage;
 use crate::error::Result;
 use crate::handle::Engine;
-use crate::keeper::{Done, Envelope, Inbox, Job, Keeper, Shared, StoreAccess, Writer, show};
+use crate::keeper::{
+    Done, Envelope, Inbox, Job, Keeper, Message, Shared, StoreAccess, Writer, show,
+};
 use crate::news::Board;
 use crate::recovery::inspect::{InspectionContext, verify};
 use crate::request::EventRecord;
@@ -326,7 +328,16 @@ impl Process {
     /// Processes every message that has arrived, and what is due.
     pub fn turn(&mut self, (wall, steady): (Timestamp, Instant)) {
         let messages = &self.messages;
-        let arrived = std::iter::from_fn(|| Some(messages.try_recv().ok()?.open()));
+        let is_writing = self.keeper.is_writing();
+        let mut had_message = false;
+        // While a turn is being written, no message waits after each one.
+        let arrived = std::iter::from_fn(|| {
+            if std::mem::take(&mut had_message) && is_writing {
+                return Some(Message::Lull);
+            }
+            had_message = true;
+            Some(messages.try_recv().ok()?.open())
+        });
         let effects = self.keeper.turn(arrived, Moment { wall, steady });
         show(effects, &self.board, &self.committed);
     }

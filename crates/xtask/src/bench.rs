@@ -1,10 +1,11 @@
 //! `cargo xtask bench`: figures, always beside a baseline of the same run.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::run::{cargo, succeed};
+use crate::run::{cargo, own, root, succeed, target};
 use crate::{peers, soak};
 
 #[derive(Args)]
@@ -103,8 +104,20 @@ fn counted(what: &str, executions: Option<u64>) -> Result<(), String> {
 
 /// Measures the gateway's own binary, with peers named by variables.
 fn from_outside(what: &[&str], peers: &[(&str, PathBuf)]) -> Result<(), String> {
-    succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
-    let mut bench = cargo();
-    bench.args(["run", "--release", "--quiet", "--package", "stateway-bench"]);
-    succeed(bench.arg("--").args(what).envs(peers.iter().cloned()))
+    let mut bench = release_bench()?;
+    succeed(bench.args(what).envs(peers.iter().cloned()))
+}
+
+/// Builds the gateway's binary and the benchmarks for release; the command that runs the benchmarks. One build of both:
+/// the benchmarks alone need fewer features of shared crates, and cargo would compile these crates once more.
+pub(crate) fn release_bench() -> Result<Command, String> {
+    let packages = ["--package", "stateway-cli", "--package", "stateway-bench"];
+    succeed(
+        cargo()
+            .args(["build", "--release", "--quiet"])
+            .args(packages),
+    )?;
+    let mut bench = Command::new(target().join("release/stateway-bench"));
+    own(bench.current_dir(root()));
+    Ok(bench)
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::run::{cargo, succeed, target};
+use crate::bench::release_bench;
+use crate::run::{succeed, target};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -28,16 +29,14 @@ pub(crate) struct Options {
 pub(crate) const SHORT: [&str; 4] = ["crash", "--rounds", "15", "--new"];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    succeed(cargo().args(["build", "--release", "--quiet", "--package", "stateway-cli"]))?;
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
     let state = match &options.state {
         // The command runs in the root of the repository.
         Some(state) => std::path::absolute(state).map_err(|error| error.to_string())?,
         None => target().join(format!("crash-{seed}.json")),
     };
-    let mut crash = cargo();
-    crash.args(["run", "--release", "--quiet", "--package", "stateway-bench"]);
-    crash.args(["--", "crash", "--rounds", &rounds, "--seed", &seed]);
+    let mut crash = release_bench()?;
+    crash.args(["crash", "--rounds", &rounds, "--seed", &seed]);
     if options.new {
         crash.arg("--new");
     }

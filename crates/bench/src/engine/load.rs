@@ -1,4 +1,4 @@
-//! The load: lanes that start an execution, wait for its end, and start the next.
+//! The load: lanes that start an execution, are answered when it has ended, and start the next.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,6 @@ async fn one_lane(
     until: Instant,
 ) -> Outcome<Vec<Duration>> {
     let start = connection.method("Executions/StartExecution")?;
-    let wait = connection.method("Executions/WaitExecution")?;
     let list_events = connection.method("Executions/ListEvents")?;
     let mut took = Vec::new();
     while Instant::now() < until {
@@ -74,17 +73,13 @@ async fn one_lane(
                 ..Default::default()
             }),
             request_id: format!("bench-{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+            wait: true,
             ..Default::default()
         };
-        let started: v1::Execution = connection.call(&start, &request).await?;
-        let name = started.name;
-        let request = v1::WaitExecutionRequest {
-            name: name.clone(),
-            ..Default::default()
-        };
-        let ended: v1::WaitExecutionResponse = connection.call(&wait, &request).await?;
-        let state = ended.execution.map(|execution| execution.sub_state());
-        if state != Some(v1::SubState::Succeeded) {
+        let ended: v1::Execution = connection.call(&start, &request).await?;
+        let state = ended.sub_state();
+        if state != v1::SubState::Succeeded {
+            let name = ended.name;
             let request = v1::ListEventsRequest {
                 parent: name.clone(),
                 ..Default::default()

@@ -68,6 +68,13 @@ impl Start {
     pub fn delay(self, delay: Duration) -> Self {
         self.with(|message| message.delay = duration(delay))
     }
+
+    /// Answers when the execution has finished, or shortly before the timeout of the call with the execution as it
+    /// is then. The answer has neither input nor output.
+    #[must_use]
+    pub fn wait(self) -> Self {
+        self.with(|message| message.wait = true)
+    }
 }
 
 impl Get {

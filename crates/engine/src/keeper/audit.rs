@@ -43,7 +43,7 @@ impl Keeper {
         let same = loaded.state == live.state
             && loaded.hash == live.hash
             && live.status.as_ref() == Some(&row)
-            && live.lines.is_empty();
+            && !live.is_unwritten();
         Ok((!same).then(|| {
             format!(
                 "execution {number}: memory has event {} of branch {}, the log has event {} of branch {}",

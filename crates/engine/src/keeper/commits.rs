@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::outbox::{Changed, Requests};
-use super::{Effect, Keeper, show};
+use super::{Effect, Keeper, Live, show};
 use crate::EngineError;
 use crate::bug::Bug;
 use crate::news::Board;
@@ -262,8 +262,9 @@ impl Keeper {
     /// Executions that this turn has touched do not leave by what was found in the turn before.
     pub(super) fn keep_touched(&mut self) {
         let executions = &self.executions;
-        let touched = |number: i64| executions.get(number).is_some_and(|live| live.touched);
-        self.leaving.retain(|number| !touched(*number));
+        let touched = |live: &Live| live.touched || live.gathered;
+        self.leaving
+            .retain(|number| !executions.get(*number).is_some_and(touched));
     }
 
     /// Unloads the executions that have nothing to do in memory and are on disk.

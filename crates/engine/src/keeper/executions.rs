@@ -29,6 +29,8 @@ pub(super) struct Executions {
     alarms: BTreeSet<(Timestamp, i64)>,
     /// The executions that the end of the turn writes or unloads.
     touched: Vec<i64>,
+    /// The executions that were gathered in this turn.
+    gathered: Vec<i64>,
     /// How many of them have begun and not ended.
     active: usize,
     /// The highest number that an execution was given.
@@ -206,6 +208,30 @@ impl Executions {
     /// The executions that were touched since this was last called.
     pub(super) fn take_touched(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.touched)
+    }
+
+    /// Notes that what the turn did to an execution is gathered, and whether it may leave memory by that.
+    pub(super) fn set_gathered(&mut self, number: i64, leaves: bool) {
+        if let Some(live) = self.live.get_mut(&number) {
+            live.leaves = leaves;
+            if !live.gathered {
+                live.gathered = true;
+                self.gathered.push(number);
+            }
+        }
+    }
+
+    /// The turn ends: the executions that were gathered in it and may leave memory.
+    pub(super) fn take_leaving(&mut self) -> Vec<i64> {
+        let mut leaving = std::mem::take(&mut self.gathered);
+        leaving.retain(|number| match self.live.get_mut(number) {
+            Some(live) => {
+                live.gathered = false;
+                live.leaves
+            }
+            None => false,
+        });
+        leaving
     }
 
     /// Counts an execution as active, or no longer.

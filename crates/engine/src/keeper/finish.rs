@@ -42,13 +42,8 @@ impl Keeper {
         }
         self.keep_touched();
         let was_full = self.is_memory_full();
-        let touched = self.executions.take_touched();
-        let mut leaving = Vec::new();
-        for number in &touched {
-            if self.about(*number, |keeper| keeper.close(*number)) {
-                leaving.push(*number);
-            }
-        }
+        self.gather();
+        let leaving = self.executions.take_leaving();
         self.answer();
         let followed = self.board.followed();
         let changed = self.outbox.take_changed();
@@ -89,11 +84,20 @@ impl Keeper {
         true
     }
 
+    /// Gathers what the turn has done so far to the executions that it touched. The keeper does so while it waits for
+    /// the turn before to be written, so that less is left to do between the two. An execution that the turn touches
+    /// again is gathered again.
+    pub(super) fn gather(&mut self) {
+        for number in self.executions.take_touched() {
+            let leaves = self.about(number, |keeper| keeper.close(number));
+            self.executions.set_gathered(number, leaves);
+        }
+    }
+
     /// Writes what has happened to an execution in this turn, so that what follows reads it from the
     /// log. The execution is in memory afterwards.
     pub(super) fn write_first(&mut self, number: i64) -> Result<()> {
-        let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
-        if self.executions.get(number).is_some_and(unwritten) {
+        if self.executions.get(number).is_some_and(Live::is_unwritten) {
             self.write_down()?;
         }
         self.load_number(number)

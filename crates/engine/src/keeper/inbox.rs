@@ -126,6 +126,8 @@ pub(crate) enum Message {
     },
     /// The turn before is on disk, or could not be written.
     Written,
+    /// No message waits, and the turn before is still being written.
+    Lull,
     Stop,
 }
 
@@ -360,6 +362,7 @@ impl Message {
             | Self::Recheck { .. }
             | Self::CloseSink { .. }
             | Self::Written
+            | Self::Lull
             | Self::Stop => {}
         }
     }

@@ -29,6 +29,10 @@ pub(super) struct Live {
     pub(super) branch: u32,
     pub(super) alarm: Option<Timestamp>,
     pub(super) touched: bool,
+    /// Whether what the turn did to it is gathered, so that it is written with the turn.
+    pub(super) gathered: bool,
+    /// Whether it may leave memory once the turn is on disk. Known when it is gathered.
+    pub(super) leaves: bool,
     /// Whether its snapshot misleads, so that another has to take its place.
     pub(super) renew_snapshot: bool,
     /// Whether its row was written in an older form.
@@ -63,6 +67,8 @@ impl Live {
             branch: 0,
             alarm: None,
             touched: false,
+            gathered: false,
+            leaves: false,
             renew_snapshot: false,
             renew_row: false,
             renew_summary: false,
@@ -101,6 +107,11 @@ impl Live {
         let bytes = self.lines.len() - before;
         self.bytes += bytes;
         Ok((step, bytes))
+    }
+
+    /// Whether something that happened to it is not handed to the store yet.
+    pub(super) const fn is_unwritten(&self) -> bool {
+        !self.lines.is_empty() || self.gathered || self.status.is_none()
     }
 
     /// What it has under way now.

@@ -98,7 +98,7 @@ impl Keeper {
 
     /// Memory is ahead of the log: acknowledged writes are lost.
     fn ahead(&self, live: &Live) -> Option<Finding> {
-        if !live.lines.is_empty() || live.status.is_none() {
+        if live.is_unwritten() {
             return None;
         }
         let head = self.store.head(live.origin.number).ok()?;

@@ -45,8 +45,7 @@ impl Keeper {
         by: &Arc<str>,
         cause: &Arc<str>,
     ) -> Result<RecoveryResult> {
-        let unwritten = |live: &Live| !live.lines.is_empty() || live.status.is_none();
-        if self.executions.get(number).is_some_and(unwritten) {
+        if self.executions.get(number).is_some_and(Live::is_unwritten) {
             return Err(EngineError::new(
                 ErrorKind::Throttled,
                 "ENGINE_BUSY",
@@ -165,7 +164,7 @@ impl Keeper {
     /// of the log, but this process no longer has the store.
     fn check_single_writer(&mut self, number: i64) -> Result<()> {
         let live = self.executions.get(number);
-        if !live.is_some_and(|live| live.lines.is_empty() && self.is_behind(live)) {
+        if !live.is_some_and(|live| !live.is_unwritten() && self.is_behind(live)) {
             return Ok(());
         }
         let error = StoreError::Failed("another process has written to the store".to_owned());

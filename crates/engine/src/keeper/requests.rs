@@ -309,7 +309,7 @@ impl Keeper {
         let open = self
             .executions
             .get(number)
-            .is_some_and(|live| !live.state.state().is_terminal() || !live.lines.is_empty());
+            .is_some_and(|live| !live.state.state().is_terminal() || live.is_unwritten());
         // Nothing ever happened to one without an event.
         let empty = self.state_of(number).is_none() && self.store.head(number)?.is_none();
         if !empty && (open || !ended) {
@@ -372,7 +372,7 @@ impl Keeper {
         numbers.retain(|number| {
             self.executions
                 .get(*number)
-                .is_none_or(|live| live.state.state().is_terminal() && live.lines.is_empty())
+                .is_none_or(|live| live.state.state().is_terminal() && !live.is_unwritten())
         });
         let held_back = match needed {
             Some(after) => self.store.held_back(ended_before, after, limit)?,

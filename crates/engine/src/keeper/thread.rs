@@ -161,18 +161,22 @@ impl Thread {
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
             }
-            let mut last = false;
+            let (mut last, mut is_lull) = (false, false);
             let (messages, writing) = (&self.messages, &self.writing);
             // Messages that arrive while the turn is being decided belong to it too, and so do those that arrive
             // while the turn before is being written. Its end is a message.
-            let next = || {
-                if writing.load(Ordering::Acquire) {
-                    return messages.recv().ok();
-                }
-                messages.try_recv().ok()
-            };
             let arriving = std::iter::from_fn(|| {
-                let envelope = first.take().or_else(next)?;
+                let is_writing = writing.load(Ordering::Acquire);
+                let waiting = first.take().or_else(|| messages.try_recv().ok());
+                let envelope = match waiting {
+                    None if is_writing && !is_lull => {
+                        is_lull = true;
+                        return Some(Message::Lull);
+                    }
+                    None if is_writing => messages.recv().ok()?,
+                    waiting => waiting?,
+                };
+                is_lull = false;
                 let message = envelope.open();
                 last |= matches!(message, Message::Stop);
                 Some(message)
@@ -200,8 +204,13 @@ impl Thread {
 }
 
 /// Shows what a turn has led to, now that it is on disk. A receiver that has gone away is no failure.
+///
+/// Messages to workers come first, one right after the other: the session of a worker then sends all of them together.
 pub(crate) fn show(effects: Vec<Effect>, board: &Board, committed: &watch::Sender<i64>) {
-    for effect in effects {
+    let (messages, others): (Vec<_>, Vec<_>) = effects
+        .into_iter()
+        .partition(|effect| matches!(effect, Effect::Tell(..)));
+    for effect in messages.into_iter().chain(others) {
         match effect {
             Effect::Answer(answer) => answer.deliver(),
             Effect::Tell(worker, message) => drop(worker.send(message)),

@@ -48,17 +48,22 @@ class ExecutionCalls:
         labels: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         delay: timedelta | None = None,
+        wait: bool = False,
         request_id: str = "",
         at_least_once: bool = False,
         timeout: float | None = None,
     ) -> pb.Execution:
-        """Starts an execution of `definitions/{definition}` or of a definition of a provider."""
+        """Starts an execution of `definitions/{definition}` or of a definition of a provider.
+
+        With `wait`, answers when the execution has finished, or shortly before `timeout`.
+        """
         request = pb.StartExecutionRequest(
             parent=parent,
             definition=definition,
             execution_id=id,
             labels=dict(labels or {}),
             options=dict(options or {}),
+            wait=wait,
             request_id=request_id,
         )
         if input is not None:

@@ -29,7 +29,11 @@ impl Service for Executions {
         &self,
         request: Request<v1::StartExecutionRequest>,
     ) -> Result<Response<v1::Execution>, Status> {
-        in_shell!(self, "StartExecution", request, start)
+        let peer = Peer::of(request.extensions());
+        let started = self.shell.run("StartExecution", request, |call, message| {
+            self.start(call, peer, message)
+        });
+        started.await
     }
 
     async fn get_execution(

@@ -1,8 +1,10 @@
 //! Start, signal, cancel, pause, resume, retry now, retry from, purge.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use stateway_access::{KnownLabels, Object, Permission};
-use stateway_model::{DefinitionName, ExecutionName, ProviderId};
+use stateway_model::{DefinitionName, Execution, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::retry_from_request::Origin;
 use stateway_provider_api::{
@@ -14,8 +16,9 @@ use tonic::{Code, Status};
 
 use super::super::validate;
 use super::Executions;
-use crate::access::ApiCall;
+use crate::access::{self, ApiCall};
 use crate::convert;
+use crate::front::Peer;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
@@ -26,6 +29,7 @@ impl Executions {
     pub(super) async fn start(
         &self,
         call: ApiCall,
+        peer: Option<Peer>,
         request: v1::StartExecutionRequest,
     ) -> Result<v1::Execution, Status> {
         let definition: DefinitionName = request
@@ -60,17 +64,50 @@ impl Executions {
         if !start.labels.is_empty() && !upstream.capabilities().labels {
             return Err(without(upstream, "labels"));
         }
+        // Before the start: a wait that is refused starts nothing.
+        let permit = if request.wait {
+            Some(self.waits.open(peer, &call)?)
+        } else {
+            None
+        };
         let asked = upstream.asked();
         let guarded = upstream.within(&call);
         let started = guarded.call(Verb::Start, |provider, call| provider.start(call, start));
         match started.await {
-            Ok(observation) => Ok(self.shown(&call, upstream, observation, asked)),
+            Ok(observation) => {
+                let started = self.saw(upstream, observation, asked);
+                match permit {
+                    Some(_permit) => self.finished(&call, upstream, started).await,
+                    None => Ok(call.show_written(started)),
+                }
+            }
             Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND => {
                 let refused = self.no_definition(upstream, &call, &definition, failed.error);
                 Err(refused.await)
             }
             Err(failed) => Err(failed.into()),
         }
+    }
+
+    /// Waits for the end of an execution that was started. If that fails, the execution is shown as it was
+    /// started: the start itself has succeeded.
+    async fn finished(
+        &self,
+        call: &ApiCall,
+        upstream: &Arc<Upstream>,
+        started: Execution,
+    ) -> Result<v1::Execution, Status> {
+        if started.sub_state.is_terminal() || !call.access.reads(&started) {
+            return Ok(call.show_written(started));
+        }
+        let waited = self.hub.wait(upstream, &started.name, &[], call.deadline);
+        let waited = tokio::select! {
+            biased;
+            () = call.access.clone().changed() => return Err(access::changed()),
+            waited = waited => waited,
+        };
+        let shown = waited.map_or(started, |waited| waited.execution);
+        Ok(call.show_written(shown))
     }
 
     /// The refusal of a definition that the chosen provider does not have.
@@ -402,9 +439,14 @@ impl Executions {
         observation: Observation,
         asked: Asked,
     ) -> v1::Execution {
+        call.show_written(self.saw(upstream, observation, asked))
+    }
+
+    /// The execution that an answer shows. Its watchers learn of it.
+    fn saw(&self, upstream: &Upstream, observation: Observation, asked: Asked) -> Execution {
         let answer = upstream.sighting(observation);
         self.hub.saw(&answer, asked);
-        call.show_written(answer.execution)
+        answer.execution
     }
 }
 
