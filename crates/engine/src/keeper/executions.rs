@@ -221,15 +221,20 @@ impl Executions {
         }
     }
 
-    /// The turn ends: the executions that were gathered in it and may leave memory.
+    /// The turn ends: the executions that were gathered in it and may leave memory. Their timers are found in the
+    /// store from now on, and not before: a look at the store earlier in the turn would have missed them.
     pub(super) fn take_leaving(&mut self) -> Vec<i64> {
         let mut leaving = std::mem::take(&mut self.gathered);
-        leaving.retain(|number| match self.live.get_mut(number) {
-            Some(live) => {
-                live.gathered = false;
-                live.leaves
+        leaving.retain(|number| {
+            let Some(live) = self.live.get_mut(number) else {
+                return false;
+            };
+            live.gathered = false;
+            if live.leaves && !live.state.state().is_terminal() {
+                let wakes = self.next_wake.into_iter().chain(live.alarm);
+                self.next_wake = wakes.min();
             }
-            None => false,
+            live.leaves
         });
         leaving
     }

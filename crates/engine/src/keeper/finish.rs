@@ -229,13 +229,6 @@ impl Keeper {
         if leaves {
             self.summarise(number);
         }
-        if leaves
-            && !state.is_terminal()
-            && let Some(due) = alarm
-        {
-            self.executions.next_wake =
-                Some(self.executions.next_wake.map_or(due, |wake| wake.min(due)));
-        }
         leaves
     }
 

@@ -431,6 +431,89 @@ fn kill() -> Steer {
 }
 
 #[test]
+fn a_look_for_due_timers_in_the_store_does_not_lose_those_that_are_only_gathered() {
+    let mut stepped = Stepped::on(&MemoryDisk::default());
+    stepped.apply("name: sleepy\nsteps: [{name: a, sleep: 1h}]");
+    // The turn looks for due timers in the store, which does not have the execution yet.
+    stepped.keeper.executions.next_wake = Some(stepped.now.wall);
+    let (answer, mut started) = oneshot::channel();
+    let start = Start {
+        definition: "sleepy".into(),
+        id: None,
+        input: Arc::new(json!(null)),
+        labels: Default::default(),
+        not_before: None,
+        actor: "ada".into(),
+        request: stepped.request(),
+    };
+    let start = Message::Ask(Box::new(Ask::Start { start, answer }));
+    stepped.turn(vec![start, Message::Lull]);
+    let id = started.try_recv().expect("an answer").expect("started").id;
+    assert_eq!(stepped.keeper.executions.len(), 0, "it has left memory");
+    let due = stepped.keeper.executions.next_wake.expect("a timer");
+    assert_eq!(due.duration_since(stepped.now.wall).as_hours(), 1);
+    stepped.pass(HOUR);
+    stepped.turn(Vec::new());
+    assert_eq!(stepped.facts(&id).last(), Some(&"ExecutionCompleted"));
+}
+
+#[test]
+fn an_execution_that_is_gathered_twice_in_a_turn_is_written_whole() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::on(&disk);
+    stepped
+        .apply("name: gate\nsteps: [{name: a, signal: go}, {name: b, signal: on, dependsOn: [a]}]");
+    let id: Arc<str> = "x".into();
+    let (answer, mut started) = oneshot::channel();
+    let start = Start {
+        definition: "gate".into(),
+        id: Some(Arc::clone(&id)),
+        input: Arc::new(json!(null)),
+        labels: Default::default(),
+        not_before: None,
+        actor: "ada".into(),
+        request: stepped.request(),
+    };
+    let mut messages = vec![
+        Message::Ask(Box::new(Ask::Start { start, answer })),
+        Message::Lull,
+    ];
+    for signal in ["go", "on"] {
+        let (answer, _) = oneshot::channel();
+        messages.push(Message::Ask(Box::new(Ask::Steer {
+            id: Arc::clone(&id),
+            steer: Steer::Signal {
+                name: signal.into(),
+                payload: Arc::new(json!(null)),
+            },
+            actor: "ada".into(),
+            request: stepped.request(),
+            answer,
+        })));
+        messages.push(Message::Lull);
+    }
+    // It has ended by what is gathered, which is not on disk yet.
+    let (answer, mut removed) = oneshot::channel();
+    messages.push(Message::Remove {
+        id: Arc::clone(&id),
+        answer,
+    });
+    stepped.turn(messages);
+    assert!(started.try_recv().expect("an answer").is_ok());
+    let refused = removed.try_recv().expect("an answer").expect_err("refused");
+    assert_eq!(refused.reason, "NOT_FINISHED");
+    assert_eq!(stepped.facts("x").last(), Some(&"ExecutionCompleted"));
+    assert_eq!(stepped.keeper.executions.len(), 0, "it has left memory");
+    let number = stepped.keeper.number_of("x").expect("an execution");
+    let kept = stepped.keeper.store.kept(number).expect("a read");
+    assert!(kept.expect("a row").status.ended.is_some());
+    drop(stepped);
+    // The next process reads the log, whose rows are linked by their hashes.
+    let mut next = Stepped::on(&disk);
+    assert!(next.keeper.load_number(number).is_ok());
+}
+
+#[test]
 fn finished_executions_are_removed_after_their_retention_a_few_at_a_time() {
     let mut stepped = Stepped::retaining(crate::Retention {
         succeeded: None,
