@@ -431,33 +431,6 @@ fn kill() -> Steer {
 }
 
 #[test]
-fn a_look_for_due_timers_in_the_store_does_not_lose_those_that_are_only_gathered() {
-    let mut stepped = Stepped::on(&MemoryDisk::default());
-    stepped.apply("name: sleepy\nsteps: [{name: a, sleep: 1h}]");
-    // The turn looks for due timers in the store, which does not have the execution yet.
-    stepped.keeper.executions.next_wake = Some(stepped.now.wall);
-    let (answer, mut started) = oneshot::channel();
-    let start = Start {
-        definition: "sleepy".into(),
-        id: None,
-        input: Arc::new(json!(null)),
-        labels: Default::default(),
-        not_before: None,
-        actor: "ada".into(),
-        request: stepped.request(),
-    };
-    let start = Message::Ask(Box::new(Ask::Start { start, answer }));
-    stepped.turn(vec![start, Message::Lull]);
-    let id = started.try_recv().expect("an answer").expect("started").id;
-    assert_eq!(stepped.keeper.executions.len(), 0, "it has left memory");
-    let due = stepped.keeper.executions.next_wake.expect("a timer");
-    assert_eq!(due.duration_since(stepped.now.wall).as_hours(), 1);
-    stepped.pass(HOUR);
-    stepped.turn(Vec::new());
-    assert_eq!(stepped.facts(&id).last(), Some(&"ExecutionCompleted"));
-}
-
-#[test]
 fn an_execution_that_is_gathered_twice_in_a_turn_is_written_whole() {
     let disk = MemoryDisk::default();
     let mut stepped = Stepped::on(&disk);
