@@ -44,7 +44,7 @@ Exit codes:
   7   the timeout expired (wait, start --wait, watch)
   8   verify found a problem, the simulation differs (replay), or a case failed (conformance)
   70  internal error of Stateway
-  130 interrupted (watch, start --wait, commands with --filter)";
+  130 interrupted (watch, start --wait, login, commands with --filter)";
 
 impl Exit {
     /// The exit code for an answer of the gateway.

@@ -2,6 +2,7 @@
 
 mod details;
 mod full_screen;
+mod hidden_input;
 mod live;
 mod name;
 mod paint;
@@ -14,6 +15,7 @@ mod tree;
 
 pub use details::{cost, details, result, traces};
 pub use full_screen::{FullScreen, interrupts, pressed};
+pub use hidden_input::hidden_line;
 pub use live::{Live, picture};
 pub use name::{branch_number, short_definition, short_name};
 pub use paint::Paint;

@@ -231,9 +231,14 @@ impl Error {
         }
         if status.code() == Code::Unavailable || has_source(status) {
             let cause = innermost(status);
-            let hint = if cause.contains("certificate") {
+            let hint = if cause.contains("CaUsedAsEndEntity") {
+                "The certificate of the gateway is that of an authority (CA:TRUE). Make one with \
+                 basicConstraints=CA:FALSE, or let the authority sign a certificate for the gateway."
+            } else if cause.contains("certificate") {
                 "Trust the authority that signed the certificate of the gateway (--tls-ca FILE), and \
                  use a host name that the certificate has."
+            } else if cause.contains("broken pipe") {
+                "Is it running (`stateway serve`)? The address of a gateway with TLS begins with https://."
             } else {
                 "Is it running (`stateway serve`), and is the address right?"
             };

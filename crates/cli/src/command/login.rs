@@ -14,13 +14,14 @@ use crate::context::{print, print_message, to_json};
 use crate::contexts::{self, Grant, SavedContext, Store};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::screen::hidden_line;
 use crate::sign_in::{
     Methods, Oidc, Signed, Web, Who, check_protected, discover, in_browser, on_device,
 };
 use crate::target::Target;
 
 /// The longest token that is read from standard input.
-const LONGEST: u64 = 64 * 1024;
+const LONGEST: usize = 64 * 1024;
 
 /// Signs in.
 #[derive(Debug, Args)]
@@ -221,11 +222,12 @@ fn typed(methods: &Methods) -> Result<Secret, Failure> {
     let stdin = std::io::stdin();
     let mut text = String::new();
     if stdin.is_terminal() {
-        // The terminal shows what is typed; a pipe or a file does not.
-        print_message(&format!("Type {wanted} and press Enter:"));
-        stdin.read_line(&mut text)?;
+        let prompt = format!("Type {wanted} (not shown) and press Enter:");
+        let line = hidden_line(&prompt, LONGEST)?;
+        text = line.ok_or_else(|| Failure::new(Exit::Interrupted, "interrupted"))?;
     } else {
-        stdin.lock().take(LONGEST).read_to_string(&mut text)?;
+        let most = LONGEST as u64;
+        stdin.lock().take(most).read_to_string(&mut text)?;
     }
     let token = Secret::new(text.trim().to_owned());
     if token.expose().is_empty() {

@@ -47,7 +47,14 @@ impl Table {
         for row in &self.rows {
             table.add_row(self.shown_cells(row).map(|text| self.cell(text)));
         }
-        let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+        let lines: Vec<String> = table.lines().collect();
+        // What all lines begin with is padding; more of it is an empty first cell.
+        let indent = |line: &String| line.len() - line.trim_start().len();
+        let padding = lines.iter().map(indent).min().unwrap_or_default();
+        let lines: Vec<&str> = lines
+            .iter()
+            .map(|line| line[padding..].trim_end())
+            .collect();
         lines.join("\n")
     }
 
@@ -94,6 +101,14 @@ mod tests {
             table.text(),
             "NAME         STATE\na            running\na-long-name"
         );
+    }
+
+    #[test]
+    fn an_empty_first_cell_keeps_its_column() {
+        let mut table = Table::new(&["", "NAME"], Paint::new(false));
+        table.row(vec![String::new(), "prod".into()]);
+        table.row(vec!["*".into(), "test".into()]);
+        assert_eq!(table.text(), "   NAME\n   prod\n*  test");
     }
 
     #[test]

@@ -242,6 +242,33 @@ fn a_gateway_without_sign_in_takes_a_key_from_standard_input() {
 }
 
 #[test]
+fn a_key_that_is_typed_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let key = create_key(folder.path());
+    let (_gateway, url) = serve(folder.path(), &format!("{TLS}{KEYS}{EVERYONE}"));
+    let login = [
+        "login", "--server", &url, "--tls-ca", "ca.pem", "--name", "prod",
+    ];
+    for (keys, code) in [
+        (format!("x\u{7f}{key}\r"), 0),
+        ("secret\u{3}".to_owned(), 130),
+    ] {
+        let mut typed = Seen::begin_with_messages(&mut at_home(folder.path(), &login));
+        typed.shows("(not shown)");
+        typed.press(&keys);
+        assert_eq!(typed.code(), Some(code), "{}", typed.bytes());
+        assert!(typed.is_as_it_was());
+        let shown = typed.bytes();
+        assert!(
+            !shown.contains(&key) && !shown.contains("secret"),
+            "{shown}"
+        );
+    }
+    finish(&mut at_home(folder.path(), &["providers", "list"]), "").exits(0);
+}
+
+#[test]
 fn the_credentials_of_a_context_go_to_its_own_gateway_only() {
     let folder = tempfile::tempdir().unwrap();
     certificates(folder.path());
