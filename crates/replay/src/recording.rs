@@ -282,7 +282,7 @@ impl Recording {
     /// The result of a branch under another definition.
     ///
     /// # Errors
-    /// There is no such branch, the log is not what was written, or its payloads were taken out.
+    /// There is no such branch, the log is not what was written, or its payloads were redacted.
     pub fn rederive(&self, branch: Option<u32>, plan: &Arc<Plan>) -> Result<Shadow> {
         if self.redacted {
             let what = "the payloads were redacted, so conditions and inputs cannot be evaluated";

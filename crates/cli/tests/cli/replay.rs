@@ -219,7 +219,7 @@ fn a_history_is_exported_and_replayed_without_a_gateway() {
         "--definition",
         &at("v2.yaml"),
     ]);
-    assert!(refused.exits(4).err.contains("taken out"));
+    assert!(refused.exits(4).err.contains("payloads were redacted"));
     run(&["replay", "--file", &at("nothing.jsonl")]).exits(2);
     run(&["replay"]).exits(2);
 }

@@ -120,7 +120,10 @@ fn a_redacted_history_still_replays_and_says_nothing() {
         let refused = read
             .rederive(None, &read.plan(&events).unwrap())
             .unwrap_err();
-        assert!(refused.to_string().contains("taken out"), "{refused}");
+        assert!(
+            refused.to_string().contains("payloads were redacted"),
+            "{refused}"
+        );
     }
 }
 
@@ -168,11 +171,18 @@ fn a_file_that_was_changed_is_refused_with_the_line() {
     let cut = told(text[..text.len() - 10].to_owned());
     assert_eq!(cut.line, lines.len(), "{cut}");
     let without_end = lines[..lines.len() - 1].join("\n") + "\n";
-    assert!(told(without_end).what.contains("before its end"), "no end");
+    assert!(
+        told(without_end).what.contains("closing line is missing"),
+        "no end"
+    );
     let source = told(with(2, &|line| line.replace("agent: x", "agent: y")));
     assert!(source.what.contains("was changed"), "{source}");
-    assert!(told(format!("{text}more\n")).what.contains("after the end"));
-    assert!(told(String::new()).what.contains("ends here"));
+    assert!(
+        told(format!("{text}more\n"))
+            .what
+            .contains("after its closing line")
+    );
+    assert!(told(String::new()).what.contains("closing line is missing"));
 }
 
 /// Whatever is in a file, reading it is an answer and not an end.
