@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Url;
-use stateway_machine::Failure;
+use stateway_machine::{Data, Failure, HttpRequest};
 use stateway_model::ErrorCategory;
 use thiserror::Error;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
@@ -247,16 +247,60 @@ impl OpenCalls {
     }
 }
 
+/// Makes the calls of HTTP steps for another host of the machine, by the same rules.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    caller: Caller,
+    capacity: u32,
+    timeout: Duration,
+}
+
+impl HttpClient {
+    /// A client with these settings.
+    ///
+    /// # Errors
+    /// There can be no client.
+    pub fn new(settings: &HttpSettings) -> Result<Self, HttpError> {
+        Ok(Self {
+            caller: Caller::new(settings).map_err(HttpError::Client)?,
+            capacity: settings.capacity,
+            timeout: settings.timeout,
+        })
+    }
+
+    /// The most concurrent calls.
+    #[must_use]
+    pub const fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Makes a call. `key` names the attempt: the same when it is sent again.
+    ///
+    /// # Errors
+    /// Why the attempt failed.
+    pub async fn call(
+        &self,
+        request: HttpRequest,
+        input: Data,
+        key: String,
+        limit: Option<Duration>,
+    ) -> Result<Data, Failure> {
+        let limit = limit.unwrap_or(self.timeout);
+        let call = Call {
+            request,
+            input,
+            key,
+            limit,
+        };
+        made(&self.caller, &call).await
+    }
+}
+
 /// One attempt of an HTTP step.
 async fn attempt(caller: &Caller, task: &WorkerTask, limit: Duration) -> Outcome {
     let Some(request) = &task.http else {
         let failure = Failure::reported(ErrorCategory::Validation, "the step calls no address");
         return Outcome::Failed(failure);
-    };
-    let began = Instant::now();
-    let what = match Url::parse(&request.url) {
-        Ok(url) => format!("{} {}", request.method, shown(&url)),
-        Err(_) => format!("{} (not a URL)", request.method),
     };
     let key = format!(
         "{}/{}/{}/{}",
@@ -268,15 +312,27 @@ async fn attempt(caller: &Caller, task: &WorkerTask, limit: Duration) -> Outcome
         key,
         limit,
     };
-    let outcome = caller.call(&call).await;
+    match made(caller, &call).await {
+        Ok(output) => Outcome::Completed { output },
+        Err(failure) => Outcome::Failed(failure),
+    }
+}
+
+/// Makes a call and counts it.
+async fn made(caller: &Caller, call: &Call) -> Result<Data, Failure> {
+    let request = &call.request;
+    let began = Instant::now();
+    let what = match Url::parse(&request.url) {
+        Ok(url) => format!("{} {}", request.method, shown(&url)),
+        Err(_) => format!("{} (not a URL)", request.method),
+    };
+    let outcome = caller.call(call).await;
     let word = word(&outcome);
     metrics::counter!("stateway_engine_http_calls_total", "outcome" => word).increment(1);
     metrics::histogram!("stateway_engine_http_call_seconds").record(began.elapsed());
     match outcome {
-        Ok(output) => Outcome::Completed {
-            output: Arc::new(output),
-        },
-        Err(trouble) => Outcome::Failed(trouble.failure(&what)),
+        Ok(output) => Ok(Arc::new(output)),
+        Err(trouble) => Err(trouble.failure(&what)),
     }
 }
 

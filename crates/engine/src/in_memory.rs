@@ -109,7 +109,7 @@ impl InMemory {
     }
 
     /// A read has ended. What it found is kept if it is a finished execution whose summary has so many bytes, unless
-    /// the execution was taken up or removed meanwhile.
+    /// the keeper has the execution, or had it meanwhile, or it was removed.
     pub(crate) fn end_read(
         &self,
         id: &Arc<str>,
@@ -121,6 +121,10 @@ impl InMemory {
             return;
         }
         index.reading.remove(id);
+        if index.with_keeper.contains(id) {
+            // What the store has may be old by now.
+            return;
+        }
         let Some((view, bytes)) = found.filter(|(_, bytes)| *bytes <= MOST_READ_BYTES) else {
             return;
         };
@@ -152,7 +156,9 @@ impl InMemory {
 
     /// The keeper has dropped an execution that is on disk.
     pub(crate) fn dropped(&self, id: &str) {
-        self.index().with_keeper.remove(id);
+        let mut index = self.index();
+        index.with_keeper.remove(id);
+        index.forget_all(id);
     }
 
     /// The keeper has dropped an execution that has ended and is on disk.
@@ -160,10 +166,10 @@ impl InMemory {
         let mut index = self.index();
         let id = Arc::clone(&ended.origin.id);
         index.with_keeper.remove(&id);
+        index.forget_all(&id);
         if ended.bytes > MOST_ENDED_BYTES {
             return;
         }
-        index.forget(&id);
         index.bytes += ended.bytes;
         index
             .order
@@ -316,6 +322,25 @@ mod tests {
         assert_eq!(place(&memory, "e1"), "disk");
         read(&memory, &id, 1);
         memory.clear();
+        assert_eq!(place(&memory, "e1"), "disk");
+    }
+
+    #[test]
+    fn what_is_read_while_the_keeper_has_the_execution_is_not_kept() {
+        let (memory, id) = (InMemory::default(), Arc::<str>::from("e1"));
+        memory.taken_up(&id);
+        read(&memory, &id, 1);
+        memory.dropped("e1");
+        assert_eq!(place(&memory, "e1"), "disk");
+        memory.taken_up(&id);
+        let under_way = memory.begin_read(&id);
+        memory.dropped("e1");
+        memory.end_read(&id, under_way, Some((view(), 1)));
+        assert_eq!(place(&memory, "e1"), "disk");
+        memory.taken_up(&id);
+        let under_way = memory.begin_read(&id);
+        memory.ended(ended(1, MOST_ENDED_BYTES + 1));
+        memory.end_read(&id, under_way, Some((view(), 1)));
         assert_eq!(place(&memory, "e1"), "disk");
     }
 

@@ -50,8 +50,8 @@ pub use error::{EngineError, ErrorKind};
 pub use fault::{Fate, Faults, Write};
 pub use handle::Engine;
 pub use http::{
-    AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpError, HttpSettings, MOST_ENTRIES,
-    NotAllowed,
+    AllowError, AllowList, HTTP_WORKER, HttpCaller, HttpClient, HttpError, HttpSettings,
+    MOST_ENTRIES, NotAllowed,
 };
 pub use id::Ids;
 pub use keeper::SinkStart;

@@ -12,7 +12,7 @@ mod page;
 mod refusal;
 mod worker;
 
-pub(crate) use call::{Access, ApiCall, Decided};
+pub(crate) use call::{Access, ApiCall, Decided, name_only};
 pub(crate) use changes::until_changed;
 pub(crate) use control::AccessControl;
 pub use control::{AccessError, AccessSettings, RulesSource};

@@ -19,6 +19,7 @@ mod webhook;
 mod writer;
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -233,8 +234,19 @@ impl Auditor {
             is_mutation,
             auditor: &self,
         };
-        request.extensions_mut().insert(note);
-        let response = serve(request).await;
+        request.extensions_mut().insert(note.clone());
+        let mut served = pin!(serve(request));
+        let response = tokio::select! {
+            biased;
+            response = served.as_mut() => response,
+            // The answer to a start that waits may be an hour away.
+            () = note.effect() => {
+                if let Err(status) = open.close(Code::Ok, String::new()).await {
+                    return status.into_http();
+                }
+                return served.await;
+            }
+        };
         let (code, reason) = outcome_of(response.headers());
         match open.close(code, reason).await {
             Ok(()) => response,

@@ -37,6 +37,7 @@
 //!   failures of the handler, and write nothing.
 
 pub mod definition_object;
+mod http_config;
 pub mod inbox;
 pub mod message;
 pub mod object;
@@ -47,5 +48,6 @@ pub mod provider;
 mod qualifier;
 pub mod replay;
 
+pub use http_config::Http;
 pub use observation::{id_of, observation, payload, version};
 pub use plans::Plans;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_driver::View;
 use stateway_driver::refusal_of;
-use stateway_machine::{Data, Failure, Rejection, Task, Verb};
+use stateway_machine::{Data, Failure, HttpRequest, Rejection, Task, Verb};
 use stateway_model::{ErrorKind, Labels, SubState, Usage};
 
 /// The version of requests, answers and views that this build writes and reads.
@@ -248,6 +248,9 @@ pub struct Claim {
     /// Its skills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skills: Vec<Arc<str>>,
+    /// Whether it makes the calls of HTTP steps; then it takes no other tasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http: bool,
     /// Whose tasks it does; empty: everyone's.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub tenant: Arc<str>,
@@ -268,7 +271,8 @@ impl Claim {
     /// Whether the worker can do a task.
     #[must_use]
     pub fn takes(&self, task: &OpenTask, tenant: &str) -> bool {
-        (task.role.is_empty() || self.roles.contains(&task.role))
+        task.http == self.http
+            && (task.role.is_empty() || self.roles.contains(&task.role))
             && (task.skill.is_empty() || self.skills.contains(&task.skill))
             && (self.tenant.is_empty() || *self.tenant == *tenant)
     }
@@ -367,6 +371,9 @@ pub struct OpenTask {
     /// The skill a worker must have; empty: none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub skill: Arc<str>,
+    /// Whether it is the call of an HTTP step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub http: bool,
     /// The worker that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<Arc<str>>,
@@ -402,6 +409,9 @@ pub struct ClaimedTask {
     pub action: Arc<str>,
     /// The input.
     pub input: Data,
+    /// The call of an HTTP step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpRequest>,
     /// A validator's feedback on the attempt before, or a person's on the work before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<Arc<str>>,

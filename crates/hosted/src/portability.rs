@@ -6,27 +6,24 @@ use stateway_provider_api::{Portability, PortabilityVerdict};
 /// Why a host cannot run a definition at all; empty when it can.
 #[must_use]
 pub fn impossible(definition: &Definition) -> Vec<String> {
+    let concurrency = definition.concurrency.map(|_| {
+        "`concurrency` is set: a host has no limit of concurrent executions yet".to_owned()
+    });
+    concurrency.into_iter().collect()
+}
+
+/// Why a gateway that makes no HTTP calls cannot run a definition; empty when it can.
+#[must_use]
+pub fn without_http(definition: &Definition) -> Vec<String> {
     let steps = definition.steps.iter();
-    let mut reasons: Vec<String> = steps
-        .filter_map(|step| {
-            let name = &step.name;
-            match &step.kind {
-                StepKind::Http { .. } => Some(format!(
-                    "step `{name}` is of kind `http`: a host does not call URLs yet"
-                )),
-                StepKind::Task { .. }
-                | StepKind::Sleep { .. }
-                | StepKind::Signal { .. }
-                | StepKind::Approval(_)
-                | StepKind::Workflow { .. } => None,
-            }
-        })
-        .collect();
-    if definition.concurrency.is_some() {
-        reasons
-            .push("`concurrency` is set: a host has no limit of concurrent executions yet".into());
-    }
-    reasons
+    let http = steps.filter(|step| matches!(step.kind, StepKind::Http { .. }));
+    let http = http.map(|step| {
+        format!(
+            "step `{}` is of kind `http`: the provider may call no address (`http.allow` is empty)",
+            step.name
+        )
+    });
+    http.collect()
 }
 
 /// What a host does differently from what is written; empty when nothing.
@@ -39,10 +36,13 @@ pub fn differences(definition: &Definition) -> Vec<String> {
     trigger.into_iter().collect()
 }
 
-/// The report about a definition.
+/// The report about a definition, for a gateway that makes HTTP calls or does not.
 #[must_use]
-pub fn report(definition: &Definition) -> Portability {
-    let (impossible, differences) = (impossible(definition), differences(definition));
+pub fn report(definition: &Definition, calls_http: bool) -> Portability {
+    let (mut impossible, differences) = (impossible(definition), differences(definition));
+    if !calls_http {
+        impossible.extend(without_http(definition));
+    }
     let verdict = if !impossible.is_empty() {
         PortabilityVerdict::Impossible
     } else if differences.is_empty() {
@@ -60,10 +60,10 @@ pub fn report(definition: &Definition) -> Portability {
 mod tests {
     use super::*;
 
-    fn reported(steps: &str) -> (PortabilityVerdict, Vec<String>) {
+    fn reported(steps: &str, calls_http: bool) -> (PortabilityVerdict, Vec<String>) {
         let source = format!("name: test\n{steps}");
         let parsed = stateway_definition::parse(&source, "test.yaml").unwrap();
-        let found = report(&parsed.definition);
+        let found = report(&parsed.definition, calls_http);
         (found.verdict, found.reasons)
     }
 
@@ -92,7 +92,7 @@ mod tests {
             (
                 "steps: [{name: a, http: {method: GET, url: 'https://example.com'}, timeout: 1m}]",
                 Impossible,
-                "step `a` is of kind `http`: a host does not call URLs yet",
+                "step `a` is of kind `http`: the provider may call no address (`http.allow` is empty)",
             ),
             (
                 "concurrency: 2\nsteps: [{name: a, sleep: 5s}]",
@@ -105,10 +105,13 @@ mod tests {
                 "`trigger` starts no executions here: a host has no schedules and events yet",
             ),
         ] {
-            let (found, reasons) = reported(steps);
+            let (found, reasons) = reported(steps, false);
             assert_eq!(found, verdict, "{steps}");
             let wanted: &[&str] = if reason.is_empty() { &[] } else { &[reason] };
             assert_eq!(reasons, wanted, "{steps}");
         }
+        let http =
+            "steps: [{name: a, http: {method: GET, url: 'https://example.com'}, timeout: 1m}]";
+        assert_eq!(reported(http, true), (Exact, Vec::new()));
     }
 }

@@ -39,6 +39,7 @@ pub use capability::CAPABILITIES;
 pub use port::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use request::{Body, data};
 use workers::Dispatch;
+pub use workers::{HttpAttempt, HttpCall, HttpSteps};
 
 /// The role that decides about escalations by default.
 pub const OPERATOR_ROLE: &str = "operator";
@@ -58,6 +59,8 @@ pub struct HostedProvider<P> {
     dispatch: Dispatch<P>,
     /// The roles that decide about escalations for which the definition names none.
     escalation_roles: Vec<Arc<str>>,
+    /// Whether the gateway makes the calls of HTTP steps.
+    calls_http: bool,
 }
 
 /// The objects of the engine, and the time for requests to them.
@@ -82,6 +85,7 @@ impl<P: HostPort> HostedProvider<P> {
             description: Description::fixed(CAPABILITIES, table),
             host,
             escalation_roles: vec![OPERATOR_ROLE.into()],
+            calls_http: false,
         }
     }
 
@@ -92,6 +96,14 @@ impl<P: HostPort> HostedProvider<P> {
         if !roles.is_empty() {
             self.escalation_roles = roles;
         }
+        self
+    }
+
+    /// The same, making the calls of HTTP steps. Needs a Tokio runtime.
+    #[must_use]
+    pub fn with_http(mut self, steps: HttpSteps) -> Self {
+        self.dispatch.serve_http(steps);
+        self.calls_http = true;
         self
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
 mod children;
+mod http;
 mod lab;
 mod object;
 mod people;

@@ -260,7 +260,7 @@ fn a_definition_that_a_host_cannot_run_is_refused_with_the_words_of_the_report()
         panic!("it was started");
     };
     let parsed = stateway_definition::parse(source, "test").unwrap();
-    let report = stateway_hosted::portability::report(&parsed.definition);
+    let report = stateway_hosted::portability::report(&parsed.definition, true);
     assert_eq!(refusal.message, report.reasons[0]);
     assert!(lab.stored(ID).is_empty());
 }

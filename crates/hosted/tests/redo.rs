@@ -161,10 +161,8 @@ async fn a_success_is_forked_and_stays_as_it_is() {
     let same = provider.retry_from(&call(), again(&id, "b", "f2")).await;
     assert_eq!(same.unwrap().id, fork.id);
     assert_eq!(lab.stored(id.as_str()), before);
-    assert_eq!(
-        get(&provider, &id).await.forks,
-        std::slice::from_ref(&fork.id)
-    );
+    let forks = get(&provider, &id).await.forks;
+    assert_eq!(forks, std::slice::from_ref(&fork.id));
     let task = worker.task().await;
     assert_eq!((&task.execution, &*task.step), (&fork.id, "b"));
     worker.answer(&task, completed("3")).await;

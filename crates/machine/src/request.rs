@@ -1,5 +1,6 @@
 //! What an HTTP step sends, beside its input: method, address and headers.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stateway_definition::{Reference, StepKind, Template, is_header_value};
 use thiserror::Error;
@@ -10,7 +11,8 @@ use crate::plan::StepIx;
 use crate::scope::resolve;
 
 /// A request with every reference resolved. Its body is the task's input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HttpRequest {
     /// The method.
     pub method: String,

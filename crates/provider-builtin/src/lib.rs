@@ -23,6 +23,6 @@ pub use config::{Config, ConfigError};
 pub use line::Disturb;
 pub use policy::{Amount, PolicyCondition, PolicyField, Rule, Rules};
 pub use provider::BuiltinProvider;
-pub use reach::{From, Http, Webhook};
+pub use reach::{From, Http, Webhook, http_settings};
 pub use stateway_hosted::observation;
 pub use stateway_hosted::replay::{ReplayAsk, ReplayStep, replay_recording, replay_steps};

@@ -9,41 +9,7 @@ use stateway_engine::{
 };
 
 use crate::config::{ConfigError, duration};
-
-/// HTTP steps.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http {
-    /// Where they may go: `https://api.example.com`, `https://*.example.org:8443/v2`. Nowhere
-    /// unless said so.
-    pub allow: Vec<String>,
-    /// Whether names may lead to addresses inside a network.
-    pub allow_private: bool,
-    /// The maximum number of concurrent calls.
-    pub capacity: u32,
-    /// How long a call may take whose step has no `timeout`.
-    #[serde(deserialize_with = "duration")]
-    pub timeout: Duration,
-    /// How long a connection may take to come about.
-    #[serde(deserialize_with = "duration")]
-    pub connect_timeout: Duration,
-    /// The longest answer that is taken.
-    pub max_response_bytes: usize,
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        let engine = HttpSettings::default();
-        Self {
-            allow: Vec::new(),
-            allow_private: false,
-            capacity: engine.capacity,
-            timeout: engine.timeout,
-            connect_timeout: engine.connect_timeout,
-            max_response_bytes: engine.max_response_bytes,
-        }
-    }
-}
+pub use stateway_hosted::Http;
 
 /// A webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -108,7 +74,7 @@ impl Reach {
         http: &Http,
         webhooks: &[Webhook],
     ) -> Result<Self, ConfigError> {
-        let settings = http.settings()?;
+        let settings = http_settings(http)?;
         let caller = HttpCaller::spawn(engine, &settings);
         let caller = caller.map_err(|error| ConfigError::Reach(error.to_string()))?;
         let settings: Vec<_> = webhooks
@@ -140,17 +106,19 @@ impl Reach {
     }
 }
 
-impl Http {
-    fn settings(&self) -> Result<HttpSettings, ConfigError> {
-        let allow = AllowList::new(&self.allow, self.allow_private);
-        Ok(HttpSettings {
-            allow: allow.map_err(|error| ConfigError::Reach(format!("`http.allow`: {error}")))?,
-            capacity: self.capacity,
-            timeout: self.timeout,
-            connect_timeout: self.connect_timeout,
-            max_response_bytes: self.max_response_bytes,
-        })
-    }
+/// How HTTP steps are done by this configuration.
+///
+/// # Errors
+/// An entry of `http.allow` is not one.
+pub fn http_settings(http: &Http) -> Result<HttpSettings, ConfigError> {
+    let allow = AllowList::new(&http.allow, http.allow_private);
+    Ok(HttpSettings {
+        allow: allow.map_err(|error| ConfigError::Reach(format!("`http.allow`: {error}")))?,
+        capacity: http.capacity,
+        timeout: http.timeout,
+        connect_timeout: http.connect_timeout,
+        max_response_bytes: http.max_response_bytes,
+    })
 }
 
 impl Webhook {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use stateway_hosted::Http;
 use thiserror::Error;
 
 /// The configuration of a Restate provider.
@@ -33,6 +34,8 @@ pub struct HostConfig {
     /// The roles that may decide about escalations whose definition names none; without any, the role
     /// `operator`.
     pub escalation_roles: Vec<String>,
+    /// HTTP steps, which the gateway does. With an empty `allow`, definitions with HTTP steps are refused.
+    pub http: Http,
 }
 
 /// Where a host listens, and where Restate finds it.
@@ -68,6 +71,7 @@ impl Default for HostConfig {
             ingress,
             host: HostAddress::default(),
             escalation_roles: Vec::new(),
+            http: Http::default(),
         }
     }
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT};
 use stateway_hosted::object::VIEW;
+pub use stateway_hosted::provider::HttpSteps;
 use stateway_hosted::provider::{HostPort, HostedProvider, ObjectKind, StoredValue, ViewQuery};
 use stateway_model::Payload;
 use stateway_provider_api::{Call, Error, ErrorKind, Health, Result, Table, Verb};

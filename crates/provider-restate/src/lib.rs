@@ -36,7 +36,8 @@ mod steps;
 pub use capability::CAPABILITIES;
 pub use config::{Config, ConfigError, Endpoint, HostAddress, HostConfig};
 pub use host::{
-    RegisterError, RestateHostedProvider, RestatePort, hosted_provider, register_deployment,
+    HttpSteps, RegisterError, RestateHostedProvider, RestatePort, hosted_provider,
+    register_deployment,
 };
 pub use provider::RestateProvider;
 

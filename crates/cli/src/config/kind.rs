@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use stateway_engine::HttpClient;
 use stateway_gateway::UpstreamSettings;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Provider, Table};
@@ -205,7 +206,11 @@ impl Kind {
                 let config = restate::HostConfig::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = restate::hosted_provider(&config, table);
-                Arc::new(provider.map_err(|error| error.to_string())?)
+                let provider = provider.map_err(|error| error.to_string())?;
+                Arc::new(match http_steps(&config.http)? {
+                    Some(steps) => provider.with_http(steps),
+                    None => provider,
+                })
             }
             Self::StepFunctions => {
                 let config = step_functions::Config::deserialize(options);
@@ -222,6 +227,29 @@ impl Kind {
             }
         })
     }
+}
+
+/// What makes the calls of HTTP steps of hosted executions; none where no address is allowed. It is the client
+/// of the built-in engine, so the same rules apply.
+fn http_steps(http: &builtin::Http) -> Result<Option<restate::HttpSteps>, Unmade> {
+    if http.allow.is_empty() {
+        return Ok(None);
+    }
+    let settings = builtin::http_settings(http).map_err(|error| error.to_string())?;
+    let client = HttpClient::new(&settings).map_err(|error| error.to_string())?;
+    if tokio::runtime::Handle::try_current().is_err() {
+        return Err(Unmade::Setting(
+            "HTTP steps need a Tokio runtime".to_owned(),
+        ));
+    }
+    Ok(Some(restate::HttpSteps {
+        capacity: client.capacity(),
+        call: Arc::new(move |attempt| {
+            let (client, limit) = (client.clone(), attempt.limit);
+            let (request, input, key) = (attempt.request, attempt.input, attempt.key);
+            Box::pin(async move { client.call(request, input, key, limit).await })
+        }),
+    }))
 }
 
 fn make_remote(

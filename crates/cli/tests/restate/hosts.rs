@@ -103,8 +103,11 @@ impl Stage {
     fn new(lab: &Lab) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (admin, ingress) = lab.api_ports();
+        let web = serve_json();
+        let http = format!("http = {{ allow = [\"http://{web}\"], allow_private = true }}");
         let config = format!(
-            "[providers.builtin]\nkind = \"builtin\"\n[providers.flows]\nkind = \"restate-host\"\n\
+            "[providers.builtin]\nkind = \"builtin\"\n{http}\n\
+             [providers.flows]\nkind = \"restate-host\"\n{http}\n\
              admin = {{ url = \"http://127.0.0.1:{admin}\" }}\n\
              ingress = {{ url = \"http://127.0.0.1:{ingress}\" }}\n\
              host = {{ listen = \"127.0.0.1:{}\" }}\n",
@@ -115,6 +118,10 @@ impl Stage {
         std::fs::write(folder.path().join("saga.yaml"), SAGA).unwrap();
         std::fs::write(folder.path().join("deal.yaml"), DEAL).unwrap();
         std::fs::write(folder.path().join("parcel.yaml"), PARCEL).unwrap();
+        let calls = format!(
+            "name: calls\nsteps: [{{name: pay, http: {{method: GET, url: 'http://{web}/pay'}}, timeout: 30s}}]\n"
+        );
+        std::fs::write(folder.path().join("calls.yaml"), calls).unwrap();
         let port = free_port();
         let host = begin_host(folder.path());
         let gateway = begin_gateway(folder.path(), port);
@@ -128,6 +135,7 @@ impl Stage {
         };
         stage.run(&["definitions", "apply", "order.yaml", "saga.yaml"]);
         stage.run(&["definitions", "apply", "parcel.yaml", "deal.yaml"]);
+        stage.run(&["definitions", "apply", "calls.yaml"]);
         for provider in ["builtin", "flows"] {
             for (role, program) in [("packer", PACKER), ("doom", DOOM)] {
                 let mut worker = stage.command(&["worker", "--role", role, "--exec", program]);
@@ -186,7 +194,9 @@ impl Stage {
     #[track_caller]
     fn until(&self, name: &str, sub_state: &str, reason: Option<&str>) -> Value {
         eventually(&format!("{name} is {sub_state} {reason:?}"), || {
-            let shown = self.json(&["get", name]);
+            // A child may not exist yet.
+            let got = self.command(&["get", name, "-o", "json"]).output().unwrap();
+            let shown: Value = serde_json::from_slice(&got.stdout).ok()?;
             let is = shown["sub_state"] == sub_state && shown["reason"].as_str() == reason;
             is.then_some(shown)
         })
@@ -265,6 +275,48 @@ pub(crate) fn same_trajectory(lab: &mut Lab) {
         stage.until(name, "failed", Some("ROLLED_BACK"));
     }
     assert_eq!(stage.trajectory(&names[0]), stage.trajectory(&names[1]));
+    // An HTTP step, which the gateway does.
+    let names: Vec<_> = ["builtin", "flows"]
+        .iter()
+        .map(|it| stage.start(it, "calls"))
+        .collect();
+    let ends: Vec<_> = names
+        .iter()
+        .map(|it| stage.until(it, "succeeded", None))
+        .collect();
+    assert_eq!(
+        ends[0]["output"]["pay"]["body"],
+        serde_json::json!({"paid": true})
+    );
+    assert_eq!(
+        ends[0]["output"]["pay"]["body"],
+        ends[1]["output"]["pay"]["body"]
+    );
+    assert_eq!(stage.trajectory(&names[0]), stage.trajectory(&names[1]));
+}
+
+/// Answers every request with JSON, until the test ends.
+fn serve_json() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (mut stream, mut request) = (stream, [0; 4096]);
+            match stream.read(&mut request) {
+                Ok(bytes) if bytes > 0 => {}
+                _ => continue,
+            }
+            let body = "{\"paid\":true}";
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let _ = write!(
+                stream,
+                "{head}\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    address
 }
 
 /// Host, gateway and server die in turn while an execution is under way; every step is recorded once.

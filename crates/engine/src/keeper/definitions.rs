@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stateway_machine::{Plan, Verb};
 use tokio::sync::oneshot;
 
-use super::Keeper;
+use super::{Keeper, Live};
 use super::requests::NO_EXECUTION;
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
@@ -177,6 +177,11 @@ impl Keeper {
     }
 
     fn deleted(&mut self, delete: &DeleteDefinition) -> Result<DeletedDefinition> {
+        // The status of an execution that was gathered is not on disk yet, and the disk is asked below.
+        let is_of = |live: &Live| live.gathered && *live.origin.definition == *delete.name;
+        if self.executions.iter().any(is_of) {
+            self.write_down()?;
+        }
         let open_executions = self.open_executions(&delete.name)?;
         let deleted = DeletedDefinition { open_executions };
         if self.seen(&delete.request)?.is_some() {

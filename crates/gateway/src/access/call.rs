@@ -204,7 +204,8 @@ impl Access {
     /// list to it returns no rows of others, and no position behind them.
     pub(crate) fn narrow(&self, provider: &ProviderId, hints: &mut Hints) {
         let required = self.required(provider);
-        if hints.definition.is_none() {
+        // Before that of the filter, which the gateway applies to the answer.
+        if required.definition.is_some() {
             hints.definition = required.definition;
         }
         // One that the filter requires too is checked twice.
@@ -214,10 +215,9 @@ impl Access {
     /// The same for approvals and escalations.
     pub(crate) fn narrow_inbox(&self, provider: &ProviderId, hints: &mut InboxHints) {
         let required = self.required(provider);
-        if hints.definition.is_none() {
-            let definition = required.definition.as_ref();
-            let portable = definition.and_then(DefinitionPattern::portable_id);
-            hints.definition = portable.map(str::to_owned);
+        let definition = required.definition.as_ref();
+        if let Some(portable) = definition.and_then(DefinitionPattern::portable_id) {
+            hints.definition = Some(portable.to_owned());
         }
         hints.labels = required.labels;
     }
@@ -485,11 +485,7 @@ impl ApiCall {
         if self.access.reads(&execution) {
             return self.show(execution);
         }
-        v1::Execution {
-            name: execution.name.to_string(),
-            payloads_redacted: true,
-            ..v1::Execution::default()
-        }
+        name_only(&execution.name)
     }
 }
 
@@ -498,6 +494,15 @@ impl ApiCall {
     /// whom executions of the provider are hidden.
     pub(crate) fn absent(&self, name: &ExecutionName) -> Option<Status> {
         (!self.access.reads_all(&name.provider)).then(|| hidden(name))
+    }
+}
+
+/// An execution that was written and may not be read.
+pub(crate) fn name_only(name: &ExecutionName) -> v1::Execution {
+    v1::Execution {
+        name: name.to_string(),
+        payloads_redacted: true,
+        ..v1::Execution::default()
     }
 }
 

@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::http::Extensions;
 use stateway_access::Decision;
 use stateway_proto::v1;
+use tokio::sync::Notify;
 
 use crate::service::workers::Session;
 
 /// What is known about a call. It is in the extensions of the request.
 #[derive(Debug, Default)]
-pub(crate) struct Note(Mutex<Known>);
+pub(crate) struct Note {
+    known: Mutex<Known>,
+    effect: Notify,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
@@ -75,11 +79,21 @@ impl Note {
         }
     }
 
+    /// The change has taken effect, and the call goes on: its record is written now.
+    pub(crate) fn took_effect(&self) {
+        self.effect.notify_one();
+    }
+
+    /// Waits until the change has taken effect.
+    pub(super) async fn effect(&self) {
+        self.effect.notified().await;
+    }
+
     pub(super) fn known(&self) -> Known {
         self.lock().clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -26,8 +26,10 @@ use super::frames::FrameBudget;
 /// client proves it with its headers; the window of the connection may be full of its body by then.
 const MAX_UNAUTHENTICATED_BYTES: usize = 2 * 1024 * 1024;
 
-/// Bytes that wait for a flush: what fits into one TLS record.
-const MAX_GATHERED_BYTES: usize = 16 * 1024;
+/// The most bytes that wait for a flush: more than a full frame of h2 with its header.
+const MAX_GATHERED_BYTES: usize = 32 * 1024;
+/// So many bytes are written without waiting for more.
+const ENOUGH_BYTES: usize = 8 * 1024;
 /// Room for gathered bytes that a connection keeps while it is idle.
 const KEPT_BYTES: usize = 4 * 1024;
 
@@ -191,7 +193,8 @@ impl Gathered {
         stream: Pin<&mut S>,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.bytes.is_empty() && !self.has_yielded {
+        let is_little = (1..ENOUGH_BYTES).contains(&self.bytes.len());
+        if is_little && !self.has_yielded {
             self.has_yielded = true;
             // A task that wakes itself runs after those that are ready.
             context.waker().wake_by_ref();
@@ -300,7 +303,7 @@ mod tests {
         for most in [1, 7, 100, MAX_GATHERED_BYTES, usize::MAX] {
             let (mut gathered, mut stream) = (Gathered::default(), narrow(most));
             let mut sent = Vec::new();
-            for (round, size) in [3, 16_000, 400, 40_000, 1, 16_384, 16_385]
+            for (round, size) in [3, 16_000, 400, 40_000, 1, 32_768, 32_769]
                 .into_iter()
                 .enumerate()
             {

@@ -11,7 +11,7 @@ use stateway_definition::StepKind;
 use stateway_driver::{UnknownCoverage, View, handle, next_timer, resume, timers};
 use stateway_machine::{
     Command, Event, ExecutionState, MAX_EVENT_BYTES, Plan, State, TaskOrder, Verb, Withdrawn,
-    encode_into, is_settled, restore, snapshot, task_input, task_order,
+    encode_into, is_settled, restore, snapshot, task_input, task_order, task_request,
 };
 use stateway_model::{ErrorKind, ExecutionId, Labels};
 
@@ -533,6 +533,7 @@ fn orders(state: &State) -> Vec<TaskOrder> {
 fn open_task(state: &State, order: &TaskOrder) -> OpenTask {
     let task = &order.key.task;
     let define = state.plan().step_definition(&task.step);
+    let http = !task.undo && matches!(define.map(|it| &it.kind), Some(StepKind::Http { .. }));
     let skill = match define.map(|define| &define.kind) {
         Some(StepKind::Task { skill, .. }) if !task.undo => skill.as_str().into(),
         _ => "".into(),
@@ -542,6 +543,7 @@ fn open_task(state: &State, order: &TaskOrder) -> OpenTask {
         task: task.clone(),
         role: Arc::clone(&order.role),
         skill,
+        http,
         worker: order.worker.clone(),
         identity: order.identity.clone(),
         hand_out: order.hand_out,
@@ -572,6 +574,11 @@ fn claimed(state: &State, order: &TaskOrder) -> Option<ClaimedTask> {
         action: action.into(),
         // The references of an open attempt have values: the core checked before it opened it.
         input: task_input(state, task).ok()?,
+        http: if task.undo {
+            None
+        } else {
+            task_request(state, &task.step).ok().flatten()
+        },
         feedback: order.feedback.clone(),
         due: order.due,
         unknown: order.unknown,

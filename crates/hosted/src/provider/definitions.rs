@@ -206,7 +206,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let verb = Verb::PortableDefinitions;
         let parsed = parse(source, "definition");
         let parsed = parsed.map_err(|why| Error::invalid(verb, why.to_string()))?;
-        Ok(portability::report(&parsed.definition))
+        Ok(portability::report(&parsed.definition, self.calls_http))
     }
 }
 

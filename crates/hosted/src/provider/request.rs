@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::Value;
-use stateway_definition::digest;
+use stateway_definition::{digest, parse};
 use stateway_driver::parse_payload;
 use stateway_machine::Data;
 use stateway_model::{ExecutionId, Payload};
@@ -12,6 +12,7 @@ use stateway_provider_api::{Call, Error, RequestId, Result, StartRequest, Verb};
 
 use super::{HostPort, HostedProvider};
 use crate::message::{ObjectRequest, StartWork, VERSION, Work};
+use crate::portability::without_http;
 
 /// The idempotency key of a request, and the digest that distinguishes a repeated request from another
 /// one with the same id.
@@ -92,6 +93,23 @@ pub(super) fn is_json(content_type: &str) -> bool {
 }
 
 impl<P: HostPort> HostedProvider<P> {
+    /// Refuses a definition whose HTTP steps nobody would do.
+    fn check_http(&self, source: &str, name: &str) -> Result<()> {
+        if self.calls_http {
+            return Ok(());
+        }
+        // What is wrong with a source is the object's to report.
+        let Ok(parsed) = parse(source, name) else {
+            return Ok(());
+        };
+        match without_http(&parsed.definition).into_iter().next() {
+            None => Ok(()),
+            Some(reason) => Err(Error::invalid(Verb::Start, reason)
+                .with_reason("DEFINITION_NOT_PORTABLE")
+                .with_hint("{ValidateDefinition} lists everything that a host cannot do.")),
+        }
+    }
+
     /// The request that starts an execution, and the id of the execution. Without an id the request id
     /// decides about it, so a repeated request finds the same object.
     pub(super) async fn start_request(
@@ -130,6 +148,7 @@ impl<P: HostPort> HostedProvider<P> {
             }
         };
         let source = self.current_source(call, &definition).await?;
+        self.check_http(&source, &definition)?;
         let start = StartWork {
             definition,
             source,

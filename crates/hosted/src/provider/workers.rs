@@ -9,9 +9,11 @@
 //!
 //! - `book`: who is connected, what waits, what was handed out. No IO.
 //! - `run`: the loop around the book, and the calls to objects.
+//! - `http`: the worker that makes the calls of HTTP steps.
 //! - `session`: both directions of one connected worker.
 
 mod book;
+mod http;
 mod run;
 mod session;
 
@@ -27,6 +29,7 @@ use tokio::time::Instant;
 use super::{Host, HostPort, HostedProvider};
 use crate::message::Done;
 use book::Book;
+pub use http::{HttpAttempt, HttpCall, HttpSteps};
 use session::Session;
 
 /// How long a silent worker keeps its tasks.
@@ -50,6 +53,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Dispatch<P> {
     shared: Arc<Shared<P>>,
     runner: Mutex<Option<JoinHandle<()>>>,
+    http: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared<P> {
@@ -73,12 +77,20 @@ impl<P: HostPort> Dispatch<P> {
                 wake: Notify::new(),
             }),
             runner: Mutex::new(None),
+            http: Mutex::new(None),
         }
     }
 
     /// Takes note of what an object answered.
     pub(super) fn learn(&self, done: &Done) {
         self.shared.learn(done);
+    }
+
+    /// Makes the calls of HTTP steps from now on.
+    pub(super) fn serve_http(&self, steps: HttpSteps) {
+        self.run();
+        let serving = tokio::spawn(http::serve(Arc::clone(&self.shared), steps));
+        *self.http.lock().unwrap_or_else(PoisonError::into_inner) = Some(serving);
     }
 
     /// The loop runs from the first connection on.
@@ -92,12 +104,11 @@ impl<P: HostPort> Dispatch<P> {
 
 impl<P> Drop for Dispatch<P> {
     fn drop(&mut self) {
-        let runner = self
-            .runner
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(runner) = runner.take() {
-            runner.abort();
+        for task in [&mut self.runner, &mut self.http] {
+            let task = task.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some(task) = task.take() {
+                task.abort();
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Executions, payload};
 use crate::access::{Access, until_changed};
+use crate::audit::Note;
 use crate::front::Peer;
 use crate::watch::Reader;
 
@@ -29,11 +30,22 @@ impl Service for Executions {
         &self,
         request: Request<v1::StartExecutionRequest>,
     ) -> Result<Response<v1::Execution>, Status> {
-        let peer = Peer::of(request.extensions());
+        let (peer, note) = (
+            Peer::of(request.extensions()),
+            Note::of(request.extensions()),
+        );
+        let mut wait = None;
         let started = self.shell.run("StartExecution", request, |call, message| {
-            self.start(call, peer, message)
+            self.start(call, peer, message, &mut wait)
         });
-        started.await
+        let mut started = started.await?;
+        if let Some(wait) = wait {
+            if let Some(note) = note {
+                note.took_effect();
+            }
+            *started.get_mut() = self.finished(wait).await;
+        }
+        Ok(started)
     }
 
     async fn get_execution(

@@ -22,8 +22,17 @@ use crate::front::Peer;
 use crate::parent::Parent;
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
+use crate::streams::StreamPermit;
 use crate::upstream::{Topic, Upstream};
 use crate::watch::Asked;
+
+/// A wait for the end of an execution that was started.
+pub(super) struct StartedWait {
+    call: ApiCall,
+    upstream: Arc<Upstream>,
+    started: Execution,
+    _permit: StreamPermit,
+}
 
 impl Executions {
     pub(super) async fn start(
@@ -31,6 +40,7 @@ impl Executions {
         call: ApiCall,
         peer: Option<Peer>,
         request: v1::StartExecutionRequest,
+        wait: &mut Option<StartedWait>,
     ) -> Result<v1::Execution, Status> {
         let definition: DefinitionName = request
             .definition
@@ -76,10 +86,15 @@ impl Executions {
         match started.await {
             Ok(observation) => {
                 let started = self.saw(upstream, observation, asked);
-                match permit {
-                    Some(_permit) => self.finished(&call, upstream, started).await,
-                    None => Ok(call.show_written(started)),
-                }
+                let shown = call.show_written(started.clone());
+                let is_shown = !started.sub_state.is_terminal() && call.access.reads(&started);
+                *wait = permit.filter(|_| is_shown).map(|permit| StartedWait {
+                    call: call.clone(),
+                    upstream: Arc::clone(upstream),
+                    started,
+                    _permit: permit,
+                });
+                Ok(shown)
             }
             Err(failed) if failed.error.reason() == DEFINITION_NOT_FOUND => {
                 let refused = self.no_definition(upstream, &call, &definition, failed.error);
@@ -90,24 +105,21 @@ impl Executions {
     }
 
     /// Waits for the end of an execution that was started. If that fails, the execution is shown as it was
-    /// started: the start itself has succeeded.
-    async fn finished(
-        &self,
-        call: &ApiCall,
-        upstream: &Arc<Upstream>,
-        started: Execution,
-    ) -> Result<v1::Execution, Status> {
-        if started.sub_state.is_terminal() || !call.access.reads(&started) {
-            return Ok(call.show_written(started));
-        }
-        let waited = self.hub.wait(upstream, &started.name, &[], call.deadline);
+    /// started: the start itself has succeeded. If the access rules change meanwhile, only the name is shown.
+    pub(super) async fn finished(&self, wait: StartedWait) -> v1::Execution {
+        let StartedWait {
+            call,
+            upstream,
+            started,
+            _permit,
+        } = wait;
+        let waited = self.hub.wait(&upstream, &started.name, &[], call.deadline);
         let waited = tokio::select! {
             biased;
-            () = call.access.clone().changed() => return Err(access::changed()),
+            () = call.access.clone().changed() => return access::name_only(&started.name),
             waited = waited => waited,
         };
-        let shown = waited.map_or(started, |waited| waited.execution);
-        Ok(call.show_written(shown))
+        call.show_written(waited.map_or(started, |waited| waited.execution))
     }
 
     /// The refusal of a definition that the chosen provider does not have.

@@ -47,6 +47,8 @@ struct Known {
     offer: WorkerOffer,
     session: u64,
     tell: Option<UnboundedSender<WorkerMessage>>,
+    /// Where the calls of HTTP steps go, for the worker that makes them.
+    http: Option<UnboundedSender<(String, ClaimedTask)>>,
     connected: Timestamp,
     seen: Timestamp,
     /// Until when its tasks stay with it if it sends nothing.
@@ -106,6 +108,7 @@ impl Known {
             identity: Arc::clone(&self.offer.identity),
             roles: self.offer.roles.clone(),
             skills: self.offer.skills.clone(),
+            http: self.http.is_some(),
             tenant: Arc::clone(&self.offer.tenant),
             most,
             lease: LEASE,
@@ -161,6 +164,7 @@ impl Book {
             offer,
             session,
             tell: Some(tell),
+            http: None,
             connected: wall,
             seen: wall,
             until: now + LEASE,
@@ -170,6 +174,22 @@ impl Book {
             held: before.map(|before| before.held).unwrap_or_default(),
         };
         self.workers.insert(worker, known);
+        session
+    }
+
+    /// The worker connects that makes the calls of HTTP steps.
+    pub(super) fn connect_http(
+        &mut self,
+        offer: WorkerOffer,
+        tell: UnboundedSender<WorkerMessage>,
+        calls: UnboundedSender<(String, ClaimedTask)>,
+        now: (Instant, Timestamp),
+    ) -> u64 {
+        let worker = Arc::clone(&offer.worker);
+        let session = self.connect(offer, tell, now);
+        if let Some(known) = self.workers.get_mut(&worker) {
+            known.http = Some(calls);
+        }
         session
     }
 
@@ -430,6 +450,11 @@ impl Book {
             settling: known.held.get(&text).is_some_and(|held| held.settling),
         };
         known.held.insert(text.clone(), held);
+        if let Some(calls) = &known.http {
+            // A session that has just ended is replaced, and its tasks are sent again.
+            let _ = calls.send((text, claimed.clone()));
+            return;
+        }
         known.tell(WorkerMessage::Task(Box::new(worker_task(
             text, id, claimed,
         ))));
@@ -575,7 +600,7 @@ impl Book {
 
     /// Who is connected and what waits.
     pub(super) fn queue(&self, now: Instant, wall: Timestamp) -> WorkQueue {
-        let mut lines: BTreeMap<Line, (usize, Timestamp)> = BTreeMap::new();
+        let mut lines: BTreeMap<(bool, Line), (usize, Timestamp)> = BTreeMap::new();
         for waiting in self.waiting.values() {
             for task in &waiting.tasks {
                 let key = (
@@ -583,7 +608,7 @@ impl Book {
                     Arc::clone(&task.skill),
                     waiting.tenant.clone(),
                 );
-                let line = lines.entry(key).or_insert((0, waiting.since));
+                let line = lines.entry((task.http, key)).or_insert((0, waiting.since));
                 line.0 += 1;
                 line.1 = line.1.min(waiting.since);
             }
@@ -592,18 +617,21 @@ impl Book {
             workers: self
                 .workers
                 .values()
+                .filter(|it| it.http.is_none())
                 .map(|it| status(it, now, wall))
                 .collect(),
             tasks: lines
                 .into_iter()
-                .map(|((role, skill, tenant), (count, oldest))| QueuedTasks {
-                    by_engine: false,
-                    role,
-                    skill,
-                    tenant,
-                    count,
-                    oldest_time: Some(oldest),
-                })
+                .map(
+                    |((by_engine, (role, skill, tenant)), (count, oldest))| QueuedTasks {
+                        by_engine,
+                        role,
+                        skill,
+                        tenant,
+                        count,
+                        oldest_time: Some(oldest),
+                    },
+                )
                 .collect(),
             ..WorkQueue::default()
         }
