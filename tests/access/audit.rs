@@ -140,9 +140,39 @@ async fn a_start_is_recorded_with_the_rule_that_allowed_it() {
         assert_eq!((&*record.outcome, &*record.proof), ("OK", "api-key"));
         assert_eq!((&*record.permission, &*record.rule), ("start", rule));
     }
+    // A start that waits is recorded before it waits: the client or the gateway may end first.
+    let before = rig.records().len();
+    let start = v1::StartExecutionRequest {
+        parent: "providers/b".into(),
+        definition: "definitions/release".into(),
+        execution_id: "a4".into(),
+        labels: [("tenant".to_owned(), "acme".to_owned())].into(),
+        wait: true,
+        ..v1::StartExecutionRequest::default()
+    };
+    let mut client = rig.executions().await;
+    let request = rig.by("ada", start);
+    let waiting = tokio::spawn(async move { client.start_execution(request).await });
+    while rig.records().len() == before {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let record = rig.records().pop().unwrap();
+    assert_eq!((&*record.verb, &*record.outcome), ("StartExecution", "OK"));
+    assert_eq!(record.result, super::rig::name("a4"));
+    assert_eq!(
+        (&*record.permission, &*record.rule),
+        ("start", "tenants-start")
+    );
+    assert!(!waiting.is_finished());
+    waiting.abort();
     // No rule allows the start for another tenant.
     let refused = rig.begin("ada", "release", ("a3", "evil")).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
     let record = rig.records().pop().unwrap();
     assert_eq!((&*record.permission, &*record.rule), ("start", ""));
+    assert_eq!(
+        rig.records().len(),
+        before + 2,
+        "the start that waited has one record"
+    );
 }

@@ -401,6 +401,38 @@ async fn a_list_does_not_continue_behind_rows_of_another_tenant() {
 }
 
 #[tokio::test]
+async fn a_filter_on_a_hidden_definition_does_not_show_that_it_is_used() {
+    let rules = r#"
+[[rules]]
+name = "orders"
+who = { role = "member" }
+may = "read"
+where = "definition = order"
+
+[[rules]]
+name = "admins"
+who = { role = "admin" }
+may = "admin"
+"#;
+    let rig = AccessRig::with(rules, &CALLERS).await;
+    rig.apply(RELEASE).await;
+    for number in 0..10 {
+        let id = format!("hidden-{number}");
+        rig.begin("root", "release", (&id, "acme")).await.unwrap();
+    }
+    let mut client = rig.approvals().await;
+    let list = v1::ListApprovalsRequest {
+        parent: "providers/b".into(),
+        filter: "definition = release".into(),
+        page_size: 1,
+        ..v1::ListApprovalsRequest::default()
+    };
+    let page = client.list_approvals(rig.by("eve", list)).await;
+    let nothing = v1::ListApprovalsResponse::default();
+    assert_eq!(page.unwrap().into_inner(), nothing);
+}
+
+#[tokio::test]
 async fn a_watch_reports_nothing_of_another_tenant() {
     let rig = rig().await;
     let mut client = rig.executions().await;

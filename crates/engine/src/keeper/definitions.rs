@@ -7,8 +7,8 @@ use std::sync::Arc;
 use stateway_machine::{Plan, Verb};
 use tokio::sync::oneshot;
 
-use super::{Keeper, Live};
 use super::requests::NO_EXECUTION;
+use super::{Keeper, Live};
 use crate::catalogue::Catalogue;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::request::{

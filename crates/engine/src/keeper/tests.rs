@@ -487,6 +487,40 @@ fn an_execution_that_is_gathered_twice_in_a_turn_is_written_whole() {
 }
 
 #[test]
+fn a_definition_is_not_deleted_while_an_execution_is_gathered_and_not_on_disk() {
+    let mut stepped = Stepped::on(&MemoryDisk::default());
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let (answer, mut started) = oneshot::channel();
+    let start = Start {
+        definition: "gate".into(),
+        id: Some("x".into()),
+        input: Arc::new(json!(null)),
+        labels: Default::default(),
+        not_before: None,
+        actor: "ada".into(),
+        request: stepped.request(),
+    };
+    let (deleted, mut refused) = oneshot::channel();
+    let delete = crate::request::DeleteDefinition {
+        name: "gate".into(),
+        keep_running: false,
+        request: stepped.request(),
+    };
+    let delete = definitions::DefinitionAsk::Delete {
+        delete,
+        answer: deleted,
+    };
+    stepped.turn(vec![
+        Message::Ask(Box::new(Ask::Start { start, answer })),
+        Message::Lull,
+        Message::Ask(Box::new(Ask::Definition(delete))),
+    ]);
+    assert!(started.try_recv().expect("an answer").is_ok());
+    let refused = refused.try_recv().expect("an answer").expect_err("in use");
+    assert_eq!(refused.reason, "DEFINITION_IN_USE");
+}
+
+#[test]
 fn finished_executions_are_removed_after_their_retention_a_few_at_a_time() {
     let mut stepped = Stepped::retaining(crate::Retention {
         succeeded: None,

@@ -125,6 +125,8 @@ pub(super) fn run_documentation(filter: Option<&str>) -> Result<Output, String> 
 pub(super) fn show(command: &mut Command, name: &str) -> Result<Output, String> {
     let mut output = Output::default();
     let mut shown = String::new();
+    // What a program prints is shown at its end. One that never ends has a name in the log.
+    println!("-- {name}: started");
     let status = lines(command, |line| {
         let is_shown = output.read(line);
         if is_shown && !(shown.is_empty() && line.is_empty()) {
@@ -133,7 +135,7 @@ pub(super) fn show(command: &mut Command, name: &str) -> Result<Output, String> 
         }
     })?;
     if !shown.is_empty() {
-        print!("-- {name}\n{shown}");
+        print!("-- {name}: ended\n{shown}");
     }
     let has_result = !output.failed.is_empty() || is_empty_selection(command, status);
     if status.success() || has_result {
