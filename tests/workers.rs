@@ -148,7 +148,7 @@ async fn a_list_shows_the_versions_the_answers_and_the_last_failure_of_a_worker(
         recent.refused_count,
     );
     assert_eq!(counts, (2, 1, 1));
-    assert!(recent.window.unwrap().seconds < 290);
+    assert!(recent.window_duration.unwrap().seconds < 290);
     assert_eq!(&*seen.version, "1.4");
     let failure = seen.last_failure.unwrap();
     assert_eq!(failure.message, "the printer is on fire");

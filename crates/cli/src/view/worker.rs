@@ -59,7 +59,7 @@ pub struct RecentTasks {
 impl From<&v1::RecentTasks> for RecentTasks {
     fn from(wire: &v1::RecentTasks) -> Self {
         Self {
-            window: duration(wire.window.as_ref()),
+            window: duration(wire.window_duration.as_ref()),
             completed_count: wire.completed_count,
             failed_count: wire.failed_count,
             refused_count: wire.refused_count,

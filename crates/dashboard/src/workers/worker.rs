@@ -80,7 +80,10 @@ pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
 /// Tasks per minute, and over which time.
 fn rate(recent: &RecentTasks) -> Markup {
     let (completed, failed) = per_minute(recent);
-    let seconds = recent.window.as_ref().map_or(0, |window| window.seconds);
+    let seconds = recent
+        .window_duration
+        .as_ref()
+        .map_or(0, |window| window.seconds);
     html! {
         (completed) " completed and " (failed) " failed per minute "
         span.muted { "(last " (span(seconds)) ")" }

@@ -506,14 +506,14 @@ fn a_definition_is_not_deleted_while_an_execution_is_gathered_and_not_on_disk() 
         keep_running: false,
         request: stepped.request(),
     };
-    let delete = definitions::DefinitionAsk::Delete {
+    let delete = DefinitionAsk::Delete {
         delete,
         answer: deleted,
     };
     stepped.turn(vec![
         Message::Ask(Box::new(Ask::Start { start, answer })),
         Message::Lull,
-        Message::Ask(Box::new(Ask::Definition(delete))),
+        Message::Definition(Box::new(delete)),
     ]);
     assert!(started.try_recv().expect("an answer").is_ok());
     let refused = refused.try_recv().expect("an answer").expect_err("in use");

@@ -636,27 +636,32 @@ async fn a_session_expires_with_its_stream() {
 #[tokio::test]
 async fn use_keeps_a_session_alive_until_its_end() {
     let scene = Scene::with(|_, settings| {
-        settings.authentication.sign_in.idle_timeout = Duration::from_millis(1000);
-        settings.authentication.sign_in.lifetime = Duration::from_millis(3000);
+        settings.authentication.sign_in.idle_timeout = Duration::from_secs(3);
+        settings.authentication.sign_in.lifetime = Duration::from_secs(6);
     })
     .await;
     let mut visitor = scene.signed_in().await;
     let (first, begin) = (visitor.cookies[SESSION].clone(), std::time::Instant::now());
+    let mut last = first.clone();
     loop {
         let answer = visitor.get("/executions", &[]).await;
         if answer.status != 200 {
-            assert!(answer.text.contains("SESSION_EXPIRED"), "{answer:?}");
+            // The browser may drop the cookie before the gateway refuses it.
+            let reasons = ["SESSION_EXPIRED", "CREDENTIALS_MISSING"];
+            let is_ended = reasons.iter().any(|reason| answer.text.contains(reason));
+            assert!(is_ended, "{answer:?}");
             break;
         }
+        last.clone_from(&visitor.cookies[SESSION]);
         assert!(
-            begin.elapsed() < Duration::from_secs(10),
+            begin.elapsed() < Duration::from_secs(20),
             "the session never ends"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let lasted = begin.elapsed();
-    assert!(lasted > Duration::from_millis(2000), "{lasted:?}");
-    assert_ne!(visitor.cookies[SESSION], first);
+    assert!(lasted > Duration::from_secs(4), "{lasted:?}");
+    assert_ne!(last, first);
 }
 
 #[tokio::test]

@@ -195,7 +195,7 @@ impl RecentAnswers {
         }
         let window = age - Duration::from_secs(oldest * SLOT.as_secs());
         v1::RecentTasks {
-            window: Some(convert::duration(window)),
+            window_duration: Some(convert::duration(window)),
             completed_count: convert::int32(completed),
             failed_count: convert::int32(failed),
             refused_count: convert::int32(refused),
@@ -222,7 +222,7 @@ mod tests {
 
     fn shown(recent: &RecentAnswers, age: u64) -> (i64, i32, i32) {
         let shown = recent.within(seconds(age));
-        let window = shown.window.unwrap_or_default().seconds;
+        let window = shown.window_duration.unwrap_or_default().seconds;
         (window, shown.completed_count, shown.failed_count)
     }
 
