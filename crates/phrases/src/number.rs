@@ -33,7 +33,7 @@ pub fn usage(usage: &Usage) -> String {
 /// one, because a few seconds do not make a rate.
 #[must_use]
 pub fn per_minute(recent: &RecentTasks) -> (String, String) {
-    let seconds = recent.window.as_ref().map_or(0, |window| window.seconds);
+    let seconds = recent.window_duration.as_ref().map_or(0, |window| window.seconds);
     let rate = |count: i32| {
         let tenths = i64::from(count).max(0) * 600 / seconds.max(60);
         format!("{}.{}", grouped(tenths / 10), tenths % 10)
@@ -68,7 +68,7 @@ mod tests {
     fn a_rate_is_per_minute_and_a_few_seconds_count_as_a_minute() {
         let of = |seconds, completed_count, failed_count| {
             let recent = RecentTasks {
-                window: Some(prost_types::Duration { seconds, nanos: 0 }),
+                window_duration: Some(prost_types::Duration { seconds, nanos: 0 }),
                 completed_count,
                 failed_count,
                 refused_count: 0,
