@@ -20,6 +20,9 @@ pub struct Record {
     /// What the caller named: an execution, a definition, an approval.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub object: String,
+    /// The id that the caller chose for a new execution.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub execution_id: String,
     /// What was made, if anything was.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub result: String,
@@ -73,6 +76,7 @@ impl Record {
         for (text, most) in [
             (&mut self.verb, SHORT),
             (&mut self.object, LONG),
+            (&mut self.execution_id, SHORT),
             (&mut self.result, LONG),
             (&mut self.outcome, SHORT),
             (&mut self.reason, SHORT),

@@ -51,7 +51,11 @@ impl WorkerProfile {
         }
         self.has_role(&task.role)
             && (task.skill.is_empty() || self.skills.contains(&task.skill))
-            && (self.tenant.is_empty() || *self.tenant == *tenant)
+            && self.takes_tenant(tenant)
+    }
+
+    fn takes_tenant(&self, tenant: &str) -> bool {
+        self.tenant.is_empty() || *self.tenant == *tenant
     }
 }
 
@@ -69,55 +73,56 @@ impl Coverage {
     }
 
     /// How many workers are connected that a task could go to, in one line, and how many that lost
-    /// their connection are expected to reconnect.
+    /// their connection are expected to reconnect. Tenants share the engine and must not learn of each other's
+    /// workers: workers of other tenants are not counted, and the line is the same with and without them.
     pub(crate) fn words(&self, task: &Seeking, tenant: &str) -> String {
         if task.http {
             return String::new();
         }
-        let connected = self.connected(task);
-        let counted = self.count_connected(task, tenant, connected);
-        match self.expected(task) {
+        let counted = self.count_connected(task, tenant);
+        match self.of_role(task, tenant, false).count() {
             0 => counted,
             1 => format!("{counted}; 1 is expected to reconnect"),
             many => format!("{counted}; {many} are expected to reconnect"),
         }
     }
 
-    fn connected(&self, task: &Seeking) -> usize {
-        let of_role = self.workers.iter().filter(|worker| worker.connected);
-        of_role.filter(|worker| worker.has_role(&task.role)).count()
+    fn of_role(
+        &self,
+        task: &Seeking,
+        tenant: &str,
+        connected: bool,
+    ) -> impl Iterator<Item = &WorkerProfile> {
+        let workers = self.workers.iter();
+        let of_tenant =
+            workers.filter(move |it| it.connected == connected && it.takes_tenant(tenant));
+        of_tenant.filter(move |worker| worker.has_role(&task.role))
     }
 
-    fn expected(&self, task: &Seeking) -> usize {
-        let lost = self.workers.iter().filter(|worker| !worker.connected);
-        lost.filter(|worker| worker.has_role(&task.role)).count()
-    }
-
-    fn count_connected(&self, task: &Seeking, tenant: &str, connected: usize) -> String {
-        let role = if task.role.is_empty() {
-            String::new()
-        } else {
-            format!(" of role `{}`", task.role)
+    fn count_connected(&self, task: &Seeking, tenant: &str) -> String {
+        let part = |before: &str, name: &str| {
+            if name.is_empty() {
+                String::new()
+            } else {
+                format!("{before} `{name}`")
+            }
         };
-        let skill = if task.skill.is_empty() {
-            String::new()
-        } else {
-            format!(" with skill `{}`", task.skill)
-        };
+        let role = part(" of role", &task.role);
+        let connected = self.of_role(task, tenant, true).count();
         let workers = match connected {
-            0 => return format!("no worker{role}{skill} is connected"),
+            0 => {
+                let skill = part(" with skill", &task.skill);
+                let tenant = part(" for tenant", tenant);
+                return format!("no worker{role}{skill} is connected{tenant}");
+            }
             1 => format!("1 worker{role} is connected"),
             many => format!("{many} workers{role} are connected"),
         };
-        let able = self
-            .workers
-            .iter()
-            .filter(|worker| worker.connected && worker.takes(task, tenant));
-        match (able.count(), task.skill.is_empty()) {
-            (0, false) => format!("{workers}, none with skill `{}`", task.skill),
-            (0, true) => format!("{workers}, none for tenant `{tenant}`"),
-            (able, _) if able == connected => workers,
-            (able, _) => format!("{workers}, {able} of them able to take it"),
+        let able = self.of_role(task, tenant, true);
+        match able.filter(|worker| worker.takes(task, tenant)).count() {
+            0 => format!("{workers}, none with skill `{}`", task.skill),
+            able if able == connected => workers,
+            able => format!("{workers}, {able} of them able to take it"),
         }
     }
 }
@@ -179,6 +184,31 @@ mod tests {
         assert_eq!(
             both.words(&task("w", ""), ""),
             "1 worker of role `w` is connected; 2 are expected to reconnect"
+        );
+    }
+
+    #[test]
+    fn workers_of_other_tenants_are_not_counted() {
+        let lost = WorkerProfile {
+            connected: false,
+            ..worker("w", "", "acme")
+        };
+        let shared = Coverage {
+            workers: vec![worker("w", "s", "acme"), lost],
+        };
+        let alone = Coverage::default();
+        for skill in ["", "s"] {
+            let task = task("w", skill);
+            assert_eq!(shared.words(&task, "evil"), alone.words(&task, "evil"));
+            assert_eq!(shared.words(&task, ""), alone.words(&task, ""));
+        }
+        assert_eq!(
+            shared.words(&task("w", ""), "evil"),
+            "no worker of role `w` is connected for tenant `evil`"
+        );
+        assert_eq!(
+            shared.words(&task("w", ""), "acme"),
+            "1 worker of role `w` is connected; 1 is expected to reconnect"
         );
     }
 

@@ -480,11 +480,12 @@ impl Reader {
             EngineError::new(ErrorKind::FailedPrecondition, "BACKUP_NOT_WRITTEN", why)
         };
         // Created here and nowhere else: a link in the directory is not followed.
-        let created = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(to);
-        match created {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        // A backup has the payloads of every tenant.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match options.open(to) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(refused(format!("{} exists already", to.display()))

@@ -15,7 +15,7 @@ mod worker;
 pub(crate) use call::{Access, ApiCall, Decided, name_only};
 pub(crate) use changes::until_changed;
 pub(crate) use control::AccessControl;
-pub use control::{AccessError, AccessSettings, RulesSource};
+pub use control::{AccessError, AccessSettings, NO_RULES, RulesSource};
 pub(crate) use method::permission_of;
 pub(crate) use page::MetricsAccess;
 pub(crate) use refusal::changed;

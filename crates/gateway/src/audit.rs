@@ -473,6 +473,7 @@ fn finished(mut record: Record, known: note::Known, code: Code, reason: String) 
     if !known.object.is_empty() {
         record.object = known.object;
     }
+    record.execution_id = known.execution_id;
     record.result = known.result;
     record.request_id = known.request_id;
     known.permission.clone_into(&mut record.permission);

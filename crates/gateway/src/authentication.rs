@@ -396,7 +396,8 @@ impl Authentication {
             Proof::Proxy(named) => (Arc::new(named.identity()?), None),
             Proof::ApiKey(key) => {
                 let keys = self.keys.as_ref().ok_or(ProofError::NotConfigured)?;
-                let used = keys.verify(key, now)?;
+                let used = keys.verify(key, now);
+                let used = used.map_err(|error| Unauthenticated::of_key(error, keys.owner(key)))?;
                 (Arc::new(used.identity), used.expires)
             }
             Proof::Jwt(token) => {
@@ -426,7 +427,8 @@ impl Authentication {
         match session.key() {
             Some(id) => {
                 let keys = self.keys.as_ref().ok_or(ProofError::NotConfigured)?;
-                Ok(keys.current(id, now)?)
+                let current = keys.current(id, now);
+                current.map_err(|error| Unauthenticated::of_key(error, keys.owner_of(id)))
             }
             None => Ok(session.person()?),
         }

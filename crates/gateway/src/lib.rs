@@ -30,7 +30,7 @@ mod token;
 mod upstream;
 mod watch;
 
-pub use access::{AccessError, AccessSettings, RulesSource};
+pub use access::{AccessError, AccessSettings, NO_RULES, RulesSource};
 pub use audit::{AuditError, AuditLine, AuditLog, AuditSettings, AuditWebhook, LineEnd, OnFailure};
 pub use authentication::{
     AuthenticationError, AuthenticationSettings, CliClientSettings, CliToken, JwksSource,

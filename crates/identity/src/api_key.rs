@@ -226,18 +226,29 @@ impl KeyFile {
     /// # Errors
     /// Why it is refused.
     pub fn verify(&self, key: &str, now: Timestamp) -> Result<(&StoredKey, Identity), KeyError> {
-        let sent = hash(key);
-        let id = key
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split_once('_'));
-        let (id, _) = id.ok_or(KeyError::Unknown)?;
-        let stored = self.keys.iter().find(|stored| stored.id == id);
-        let stored = stored.ok_or(KeyError::Unknown)?;
-        if !is_same(&stored.sha256, &sent) {
-            return Err(KeyError::Unknown);
-        }
         // Only the owner of the key learns more.
-        self.current(id, now)
+        let stored = self.stored(key).ok_or(KeyError::Unknown)?;
+        self.current(&stored.id, now)
+    }
+
+    /// Whose key this is, also if it has expired or was revoked. None for a key that is not of this file.
+    #[must_use]
+    pub fn owner(&self, key: &str) -> Option<Identity> {
+        self.stored(key)?.identity().ok()
+    }
+
+    /// Whose key has this id, also if it has expired or was revoked.
+    #[must_use]
+    pub fn owner_of(&self, id: &str) -> Option<Identity> {
+        let stored = self.keys.iter().find(|stored| stored.id == id);
+        stored?.identity().ok()
+    }
+
+    fn stored(&self, key: &str) -> Option<&StoredKey> {
+        let sent = hash(key);
+        let (id, _) = key.strip_prefix(PREFIX)?.split_once('_')?;
+        let stored = self.keys.iter().find(|stored| stored.id == id);
+        stored.filter(|stored| is_same(&stored.sha256, &sent))
     }
 
     /// The key of an id, if it can still be used. The caller has proved before that it has the key.

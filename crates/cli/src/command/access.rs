@@ -126,6 +126,16 @@ impl Place {
         // The path of a file is complete in a configuration that was read.
         let rules = config.access.rules(Path::new(""));
         let rules = rules.map_err(Failure::usage)?;
+        // Without both, the gateway asks no rule.
+        if rules.is_empty() && !config.settings.authentication.is_required() {
+            return Err(match &config.file {
+                Some(_) => Failure::usage(
+                    "the configuration has no [authentication]: the gateway allows every request",
+                ),
+                None => Failure::usage("there is no stateway.toml in this folder")
+                    .hint("Give --config FILE."),
+            });
+        }
         Ok((config, rules))
     }
 }

@@ -105,10 +105,13 @@ pub struct List {
     /// Only records of this actor
     #[arg(long, value_name = "PATTERN")]
     actor: Option<String>,
+    /// Only records of actors of this tenant
+    #[arg(long, value_name = "PATTERN")]
+    tenant: Option<String>,
     /// Only records of this verb, for example StartExecution
     #[arg(long, value_name = "PATTERN")]
     verb: Option<String>,
-    /// Only records whose object or result matches this pattern
+    /// Only records whose object, result or execution id matches this pattern
     #[arg(long, value_name = "PATTERN")]
     object: Option<String>,
     /// Only records with this outcome, for example OK or PERMISSION_DENIED
@@ -197,18 +200,20 @@ impl Audit {
 impl Place {
     fn log(&self) -> Result<(AuditLog, ChainKey, PathBuf), Failure> {
         let (mut file, mut key_file) = (self.file.clone(), self.key_file.clone());
-        if file.is_none() {
+        if file.is_none() || key_file.is_none() {
             let overrides = Overrides {
                 config: self.config.clone(),
                 ..Overrides::default()
             };
             let config = load(&overrides).map_err(|error| super::config::refused(&error))?;
-            let audit = config.settings.audit.ok_or_else(|| {
-                Failure::usage("no audit log is configured")
-                    .hint("Give --file FILE, or configure `file` in [audit].")
-            })?;
-            file = Some(audit.file);
-            key_file = key_file.or(audit.key_file);
+            let audit = config.settings.audit;
+            if file.is_none() && audit.is_none() {
+                return Err(Failure::usage("no audit log is configured")
+                    .hint("Give --file FILE, or configure `file` in [audit]."));
+            }
+            let (configured, key_of_configured) = audit.map(|it| (it.file, it.key_file)).unzip();
+            file = file.or(configured);
+            key_file = key_file.or(key_of_configured.flatten());
         }
         let file = file.unwrap_or_default();
         let key = match &key_file {
@@ -235,11 +240,27 @@ fn unreadable(file: &std::path::Path, error: &std::io::Error) -> Failure {
     Failure::new(Exit::NotFound, message).hint("Give the file of the log with --file FILE.")
 }
 
+/// Refuses a log that was written with another key: each of its records looks changed.
+fn check_key(log: &AuditLog, file: &std::path::Path) -> Result<(), Failure> {
+    let is_of_another = log.is_of_another_key();
+    if !is_of_another.map_err(|error| unreadable(file, &error))? {
+        return Ok(());
+    }
+    let message = format!(
+        "no record of {} matches the key: the log was written with another key, or without one",
+        file.display()
+    );
+    Err(Failure::new(Exit::Found, message).hint("Give the key with --key-file FILE."))
+}
+
 impl Verify {
     fn run(self, output: Output) -> Outcome {
         let (log, key, file) = self.place.log()?;
         let report = log.verify(Vec::new());
         let report = report.map_err(|error| unreadable(&file, &error))?;
+        if report.records == 0 {
+            check_key(&log, &file)?;
+        }
         let missing = self
             .missing(&log, &key)
             .map_err(|error| unreadable(&file, &error))?;
@@ -365,6 +386,9 @@ impl List {
             }
         });
         read.map_err(|error| unreadable(&file, &error))?;
+        if damage.last.is_none() {
+            check_key(&log, &file)?;
+        }
         if !file.exists() {
             damage.note_missing(&file);
         }
@@ -451,6 +475,7 @@ struct Wanted {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     actor: Option<Glob>,
+    tenant: Option<Glob>,
     verb: Option<Glob>,
     object: Option<Glob>,
     outcome: Option<String>,
@@ -465,6 +490,7 @@ impl Wanted {
             since: list.since.map(|it| it.time(now)),
             until: list.until.map(|it| it.time(now)),
             actor: glob(&list.actor),
+            tenant: glob(&list.tenant),
             verb: glob(&list.verb),
             object: glob(&list.object),
             outcome: list.outcome.as_ref().map(|code| code.to_ascii_uppercase()),
@@ -479,8 +505,11 @@ impl Wanted {
         self.since.is_none_or(|since| record.time >= since)
             && self.until.is_none_or(|until| record.time < until)
             && fits(&self.actor, &record.actor)
+            && fits(&self.tenant, &record.tenant)
             && fits(&self.verb, &record.verb)
-            && (fits(&self.object, &record.object) || fits(&self.object, &record.result))
+            && [&record.object, &record.result, &record.execution_id]
+                .iter()
+                .any(|name| fits(&self.object, name))
             && self
                 .outcome
                 .as_ref()
@@ -495,13 +524,16 @@ impl Wanted {
 
 fn table(found: &[Listed]) -> String {
     let headings = [
-        "NUMBER", "TIME", "ACTOR", "PROOF", "VERB", "OBJECT", "OUTCOME", "RULE", "ADDRESS",
-        "REQUEST",
+        "NUMBER", "TIME", "ACTOR", "TENANT", "PROOF", "VERB", "OBJECT", "OUTCOME", "RULE",
+        "ADDRESS", "REQUEST",
     ];
     let mut table = Table::new(&headings, Paint::new(false));
     for Listed { seq, record } in found {
         let object = match (&*record.object, &*record.result) {
             ("", result) => result.to_owned(),
+            (object, "") if !record.execution_id.is_empty() => {
+                format!("{object} ({})", record.execution_id)
+            }
             (object, "") => object.to_owned(),
             (object, result) if object == result => object.to_owned(),
             (object, result) => format!("{object} -> {result}"),
@@ -520,6 +552,7 @@ fn table(found: &[Listed]) -> String {
             &seq.to_string(),
             &record.time.to_string(),
             &record.actor,
+            &record.tenant,
             &record.proof,
             &record.verb,
             &note,

@@ -1,10 +1,10 @@
 //! `stateway config check`: the errors of a configuration, or the effective configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use stateway_gateway::StartError;
+use stateway_gateway::{NO_RULES, StartError};
 
 use crate::arguments::{Globals, Output};
 use crate::config::{Config, ConfigError, Overrides, Problem, load_all};
@@ -125,6 +125,12 @@ fn good(config: &Config, output: Output) -> Outcome {
     match &config.file {
         Some(file) => print_message(&format!("{} is good", file.display())),
         None => print_message("no configuration file was found; these are the defaults"),
+    }
+    // The path of a file is complete in a configuration that was read.
+    let rules = config.access.rules(Path::new(""));
+    let has_no_rule = rules.is_ok_and(|rules| rules.is_empty());
+    if has_no_rule && config.settings.authentication.is_required() {
+        print_message(&format!("warning: {NO_RULES}"));
     }
     Ok(Exit::Ok)
 }

@@ -101,14 +101,17 @@ enum Lifetime {
 }
 
 impl std::str::FromStr for Lifetime {
-    type Err = <Span as std::str::FromStr>::Err;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "never" {
-            Ok(Self::Never)
-        } else {
-            text.parse().map(Self::For)
+            return Ok(Self::Never);
         }
+        let span = text.parse::<Span>().map_err(|error| error.to_string())?;
+        if Duration::from(span).is_zero() {
+            return Err("the lifetime must be greater than zero".to_owned());
+        }
+        Ok(Self::For(span))
     }
 }
 
@@ -364,5 +367,14 @@ fn missing(path: &Path) -> Failure {
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     let message = format!("{} cannot be written: {error}", path.display());
-    Failure::new(Exit::Refused, message).hint("Run the command as the owner of the file.")
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let hint = match folder {
+        Some(folder) if error.kind() == ErrorKind::NotFound => {
+            format!("The folder `{}` does not exist.", folder.display())
+        }
+        _ => "Run the command as the owner of the file.".to_owned(),
+    };
+    Failure::new(Exit::Refused, message).hint(hint)
 }

@@ -41,14 +41,16 @@ impl Queue {
 
 /// How many executions are active, and why others wait.
 fn print_load(queue: &view::Queue) {
-    print_message(&format!(
-        "{} of at most {} executions are active",
-        queue.active_count, queue.max_active_count
-    ));
-    if queue.memory_full {
+    if let (Some(active), Some(most)) = (queue.active_count, queue.max_active_count) {
+        print_message(&format!("{active} of at most {most} executions are active"));
+    }
+    if let (Some(true), Some(bytes), Some(most)) = (
+        queue.memory_full,
+        queue.memory_bytes,
+        queue.max_memory_bytes,
+    ) {
         print_message(&format!(
-            "executions are queued because the active ones have {} bytes in memory (max_memory_bytes = {})",
-            queue.memory_bytes, queue.max_memory_bytes
+            "executions are queued because the active ones have {bytes} bytes in memory (max_memory_bytes = {most})"
         ));
     }
     if queue.tasks.is_empty() && queue.executions.is_empty() {

@@ -119,16 +119,17 @@ impl From<&v1::Worker> for Worker {
 pub struct Queue {
     /// providers/{provider}/queue
     pub name: Text,
-    /// The number of active executions.
-    pub active_count: i32,
+    /// The number of active executions. This and the four figures below are null for a caller that may not read
+    /// all of the provider.
+    pub active_count: Option<i32>,
     /// The maximum number of active executions.
-    pub max_active_count: i32,
+    pub max_active_count: Option<i32>,
     /// The approximate bytes of active executions in memory.
-    pub memory_bytes: i64,
+    pub memory_bytes: Option<i64>,
     /// The limit of these bytes; above it no further execution becomes active.
-    pub max_memory_bytes: i64,
+    pub max_memory_bytes: Option<i64>,
     /// Whether executions are queued because of this limit.
-    pub memory_full: bool,
+    pub memory_full: Option<bool>,
     /// Tasks that no worker has taken.
     pub tasks: Vec<QueuedTasks>,
     /// Queued executions.
@@ -194,13 +195,15 @@ impl From<&v1::Queue> for Queue {
             execution_count: line.execution_count,
             oldest_time: timestamp(line.oldest_time.as_ref()),
         });
+        // The gateway leaves out the figures of the whole provider where the caller may not read all of it.
+        let has_figures = wire.max_active_count > 0;
         Self {
             name: (&wire.name).into(),
-            active_count: wire.active_count,
-            max_active_count: wire.max_active_count,
-            memory_bytes: wire.memory_bytes,
-            max_memory_bytes: wire.max_memory_bytes,
-            memory_full: wire.memory_full,
+            active_count: has_figures.then_some(wire.active_count),
+            max_active_count: has_figures.then_some(wire.max_active_count),
+            memory_bytes: has_figures.then_some(wire.memory_bytes),
+            max_memory_bytes: has_figures.then_some(wire.max_memory_bytes),
+            memory_full: has_figures.then_some(wire.memory_full),
             tasks: tasks.collect(),
             executions: executions.collect(),
             scheduled: wire

@@ -103,6 +103,39 @@ fn wrong_words_are_a_mistake() {
 }
 
 #[test]
+fn without_authentication_there_is_nothing_to_explain() {
+    let explain = ["explain", "--as", "ada", "start", "definitions/x"];
+    let open = folder("[server]\nlisten = \"127.0.0.1:0\"\n");
+    let refused = access(open.path(), &explain).exits(2);
+    let expected = "the configuration has no [authentication]: the gateway allows every request";
+    assert!(refused.err.contains(expected), "{refused:?}");
+    let empty = tempfile::tempdir().unwrap();
+    let refused = access(empty.path(), &explain).exits(2);
+    let expected = "there is no stateway.toml in this folder";
+    assert!(refused.err.contains(expected), "{refused:?}");
+    assert!(refused.err.contains("Give --config FILE."), "{refused:?}");
+    // Authentication without rules denies everything.
+    let locked = folder("[authentication.api_keys]\nfile = \"keys.json\"\n");
+    let denied = access(locked.path(), &explain).exits(4);
+    assert!(denied.out.contains("there is no rule"), "{denied:?}");
+}
+
+#[test]
+fn the_check_of_a_configuration_warns_that_there_is_no_rule() {
+    let check = |config: &str| {
+        let folder = folder(config);
+        let keys = folder.path().join("keys.json");
+        std::fs::write(keys, "{\"version\":1,\"keys\":[]}").unwrap();
+        finish(command(folder.path()).args(["config", "check"]), "").exits(0)
+    };
+    let warning = "warning: every request will be denied";
+    let warned = check("[authentication.api_keys]\nfile = \"keys.json\"\n");
+    assert!(warned.err.contains(warning), "{warned:?}");
+    assert!(!check(CONFIG).err.contains(warning));
+    assert!(!check("").err.contains(warning));
+}
+
+#[test]
 fn a_table_of_expected_decisions_decides_the_exit_code() {
     let folder = folder(CONFIG);
     let cases = r#"

@@ -195,3 +195,38 @@ fn a_disk_without_space_refuses_changes_and_says_so() {
     let page = http(url, "/metrics");
     assert!(page.contains("stateway_audit_failing 1"), "{page}");
 }
+
+#[test]
+fn the_key_of_the_configuration_is_used_and_another_key_is_one_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("chain.key"), "a key of the operator").unwrap();
+    std::fs::write(folder.path().join("other.key"), "a key of someone else").unwrap();
+    let (gateway, url) = serve(folder.path(), &format!("{AUDIT}key_file = \"chain.key\"\n"));
+    signal(folder.path(), &url, "ada").exits(3);
+    drop(gateway);
+    let file = ["--file", "audit.jsonl"];
+    audit(folder.path(), &[&["verify"], &file[..]].concat()).exits(0);
+    let listed = audit(folder.path(), &[&["list"], &file[..]].concat()).exits(0);
+    assert!(listed.out.contains("ada"), "{listed:?}");
+    let other = [&file[..], &["--key-file", "other.key"]].concat();
+    let without = [&file[..], &["--config", "/dev/null"]].concat();
+    for (verb, place) in [
+        ("verify", &other),
+        ("list", &other),
+        ("verify", &without),
+        ("list", &without),
+    ] {
+        let refused = audit(folder.path(), &[&[verb], &place[..]].concat()).exits(8);
+        let expected = "no record of audit.jsonl matches the key: the log was written with another key, \
+                        or without one";
+        assert!(refused.err.contains(expected), "{verb}: {refused:?}");
+        assert!(
+            refused.err.contains("Give the key with --key-file FILE."),
+            "{refused:?}"
+        );
+        assert!(
+            refused.out.is_empty() && !refused.err.contains("was changed"),
+            "{refused:?}"
+        );
+    }
+}

@@ -259,3 +259,33 @@ fn a_watch_beyond_a_quota_is_given_up_with_the_reason() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
+
+#[test]
+fn a_lifetime_of_zero_is_refused_and_a_missing_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let create = |file: &str, expires: &str| {
+        let arguments = [
+            "create",
+            "--file",
+            file,
+            "--subject",
+            "ci",
+            "--expires",
+            expires,
+        ];
+        keys(folder.path(), &arguments)
+    };
+    let refused = create("keys.json", "0s").exits(2);
+    assert!(
+        refused
+            .err
+            .contains("the lifetime must be greater than zero"),
+        "{refused:?}"
+    );
+    assert!(!folder.path().join("keys.json").exists());
+    let refused = create("nodir/keys.json", "1h").exits(4);
+    assert!(
+        refused.err.contains("The folder `nodir` does not exist."),
+        "{refused:?}"
+    );
+}

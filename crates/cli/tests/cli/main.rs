@@ -45,6 +45,7 @@ mod serve;
 mod start;
 mod steer;
 mod store_file;
+mod tenants;
 mod terminal;
 mod tls;
 mod top;

@@ -19,9 +19,12 @@ pub(super) fn render(queue: &Queue, now: Now) -> Markup {
     html! {
         section aria-labelledby=(title) {
             h2 id=(title) { "Waiting tasks of " (said_within(id, 60)) }
-            p.muted {
-                (queue.active_count) " of at most " (queue.max_active_count)
-                " executions are active."
+            // Left out for callers that may not read all of the provider.
+            @if queue.max_active_count > 0 {
+                p.muted {
+                    (queue.active_count) " of at most " (queue.max_active_count)
+                    " executions are active."
+                }
             }
             @if queue.tasks.is_empty() { p.nothing { "No task waits for a worker." } }
             @else { (tasks(&queue.tasks, now)) }
@@ -125,6 +128,19 @@ mod tests {
         let html = render(&queue, Now::page()).into_string();
         assert_eq!(html.matches("<tr class=\"row\"").count(), MOST);
         assert!(html.contains("and 7 more"), "{html}");
+    }
+
+    #[test]
+    fn figures_of_the_provider_are_shown_only_if_they_are_known() {
+        let shown = |max_active_count| {
+            let queue = Queue {
+                max_active_count,
+                ..Queue::default()
+            };
+            render(&queue, Now::page()).into_string()
+        };
+        assert!(shown(4).contains("0 of at most 4"));
+        assert!(!shown(0).contains("executions are active"));
     }
 
     #[test]

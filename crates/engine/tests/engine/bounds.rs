@@ -284,3 +284,23 @@ async fn a_backup_follows_no_link() {
     assert_eq!(refused.reason, "BACKUP_NOT_WRITTEN");
     assert!(!outside.exists() && link.is_symlink());
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_can_read_the_store_and_its_backups() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let lab = Lab::new();
+    lab.apply("name: single\nsteps: [{name: a, signal: go}]")
+        .await;
+    lab.start("single", json!(null)).await;
+    let folder = lab.folder.path();
+    let backup = folder.join("monday.db");
+    lab.engine.backup(backup).await.unwrap();
+    for name in ["store.db", "store.db-wal", "monday.db"] {
+        let mode = std::fs::metadata(folder.join(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}

@@ -17,6 +17,11 @@ const MOST_IDENTITIES: usize = 10_000;
 /// The largest file of rules.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The warning about rules that allow nothing.
+pub const NO_RULES: &str = "every request will be denied: authentication is configured, and there is no access \
+                            rule. Add a rule to the configuration, for example: [[access.rules]] name = \
+                            \"admins\", who = { role = \"admin\" }, may = \"admin\" (docs/access.md)";
+
 /// Which rules decide about authenticated callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccessSettings {
@@ -115,11 +120,7 @@ impl AccessControl {
             }
         };
         if state.rules.is_empty() {
-            tracing::warn!(
-                "every request will be denied: authentication is configured, and there is no access \
-                 rule. Add a rule to the configuration, for example: [[access.rules]] name = \
-                 \"admins\", who = {{ role = \"admin\" }}, may = \"admin\" (docs/access.md)"
-            );
+            tracing::warn!("{NO_RULES}");
         }
         gauge!("stateway_access_rules").set(state.rules.len() as f64);
         gauge!("stateway_access_rules_stale").set(0.0);

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stateway_audit::{ChainKey, Head, Report, Verifier, file};
+use stateway_audit::{ChainKey, Head, LineError, Report, Verifier, file, parse};
 
 use super::files::{read_line, rotated};
 
@@ -76,6 +76,23 @@ impl AuditLog {
             LineEnd::CutOff => verifier.cut_off(line.file, line.number),
         })?;
         Ok(verifier.finish())
+    }
+
+    /// Whether the key is not that of the log: neither the anchor nor any record matches it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or there is no log.
+    pub fn is_of_another_key(&self) -> io::Result<bool> {
+        if self.anchor().is_ok() {
+            return Ok(false);
+        }
+        let (mut matching, mut other) = (0_u64, 0_u64);
+        self.each(|line| match parse(&self.key, line.text) {
+            Ok(_) => matching += 1,
+            Err(LineError::Changed) => other += 1,
+            Err(LineError::Malformed(_)) => {}
+        })?;
+        Ok(matching == 0 && other > 0)
     }
 
     /// Reads every line. A file that is missing shows itself by a gap in the numbers, or by the anchor.

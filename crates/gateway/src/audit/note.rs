@@ -26,6 +26,7 @@ pub(super) struct Known {
     pub(super) is_asked: bool,
     pub(super) request_id: String,
     pub(super) object: String,
+    pub(super) execution_id: String,
     pub(super) result: String,
     pub(super) permission: &'static str,
     pub(super) rule: Option<Arc<str>>,
@@ -45,6 +46,11 @@ impl Note {
         known.is_asked = true;
         request_id.clone_into(&mut known.request_id);
         object.clone_into(&mut known.object);
+    }
+
+    /// The id that the caller chose for a new execution.
+    pub(crate) fn chose(&self, execution_id: &str) {
+        execution_id.clone_into(&mut self.lock().execution_id);
     }
 
     /// Who asks.

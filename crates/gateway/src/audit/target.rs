@@ -13,6 +13,11 @@ use tonic::Streaming;
 pub(crate) trait Target {
     /// The name of the resource, as the caller wrote it; empty if the request names none.
     fn target(&self) -> Cow<'_, str>;
+
+    /// The id that the caller chose for a new execution; empty if it chose none.
+    fn execution_id(&self) -> &str {
+        ""
+    }
 }
 
 macro_rules! targets {
@@ -61,14 +66,33 @@ targets! {
     ListDefinitionsRequest => parent,
     ListExecutionsRequest => parent,
     CountExecutionsRequest => parent,
-    WatchExecutionsRequest => parent,
     ListEventsRequest => parent,
     VerifyExecutionsRequest => parent,
     ListBranchesRequest => parent,
     ListWorkersRequest => parent,
-    StartExecutionRequest => definition,
     BackupStoreRequest => provider,
     PublishEventRequest => event,
+}
+
+/// A watch of single executions names them instead of a parent.
+impl Target for v1::WatchExecutionsRequest {
+    fn target(&self) -> Cow<'_, str> {
+        if self.names.is_empty() {
+            Cow::Borrowed(&self.parent)
+        } else {
+            Cow::Owned(self.names.join(", "))
+        }
+    }
+}
+
+impl Target for v1::StartExecutionRequest {
+    fn target(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.definition)
+    }
+
+    fn execution_id(&self) -> &str {
+        &self.execution_id
+    }
 }
 
 /// The name of a portable definition is in its source. A file name says nothing about what was changed.
@@ -133,6 +157,23 @@ pub(super) fn is_mutation(method: &str) -> bool {
 mod tests {
     use super::*;
     use crate::descriptor::API;
+
+    #[test]
+    fn a_watch_of_executions_is_about_their_names() {
+        let mut watch = v1::WatchExecutionsRequest {
+            parent: "providers/b".into(),
+            ..Default::default()
+        };
+        assert_eq!(watch.target(), "providers/b");
+        watch.parent.clear();
+        watch.names = ["1", "2"]
+            .map(|id| format!("providers/b/executions/{id}"))
+            .into();
+        assert_eq!(
+            watch.target(),
+            "providers/b/executions/1, providers/b/executions/2"
+        );
+    }
 
     #[test]
     fn every_method_is_known_as_a_mutation_or_as_a_read() {

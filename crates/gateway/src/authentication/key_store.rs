@@ -86,6 +86,18 @@ impl KeyStore {
         self.used(now, |file| file.verify(key, now))
     }
 
+    /// Whose key this is, also if it has expired or was revoked.
+    pub(super) fn owner(&self, key: &str) -> Option<Identity> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.file.owner(key)
+    }
+
+    /// Whose key has this id, also if it has expired or was revoked.
+    pub(super) fn owner_of(&self, id: &str) -> Option<Identity> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.file.owner_of(id)
+    }
+
     /// Whose key has this id, for somebody who has proved before to have the key.
     pub(super) fn current(&self, id: &str, now: Timestamp) -> Result<Identity, KeyError> {
         self.used(now, |file| file.current(id, now))

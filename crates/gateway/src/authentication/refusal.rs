@@ -1,10 +1,11 @@
 //! Why a request has no identity, and why a file of the authentication cannot be used.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use stateway_identity::api_key::KeyError;
 use stateway_identity::jwt::JwtError;
-use stateway_identity::{ProofError, Unfit};
+use stateway_identity::{Identity, ProofError, Unfit};
 use thiserror::Error;
 use tonic::{Code, Status};
 
@@ -53,6 +54,12 @@ pub(crate) enum Unauthenticated {
     Jwt(#[from] JwtError),
     #[error(transparent)]
     ApiKey(#[from] KeyError),
+    /// A key that has expired or was revoked, of this caller.
+    #[error("{error}")]
+    FormerKey {
+        error: KeyError,
+        owner: Arc<Identity>,
+    },
     #[error(transparent)]
     Unfit(#[from] Unfit),
     #[error(transparent)]
@@ -64,12 +71,23 @@ pub(crate) enum Unauthenticated {
 }
 
 impl Unauthenticated {
+    /// Why a key is refused, with its owner as far as the file names one.
+    pub(super) fn of_key(error: KeyError, owner: Option<Identity>) -> Self {
+        match owner {
+            Some(owner) => Self::FormerKey {
+                error,
+                owner: Arc::new(owner),
+            },
+            None => Self::ApiKey(error),
+        }
+    }
+
     /// The reason in errors and metrics.
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
             Self::Proof(error) => error.reason(),
             Self::Jwt(error) => error.reason(),
-            Self::ApiKey(error) => error.reason(),
+            Self::ApiKey(error) | Self::FormerKey { error, .. } => error.reason(),
             Self::Unfit(_) => "IDENTITY_INVALID",
             Self::Session(error) => error.reason(),
             Self::Certificate => "CERTIFICATE_NOT_ACCEPTED",
@@ -81,8 +99,19 @@ impl Unauthenticated {
     pub(crate) const fn is_about_session(&self) -> bool {
         matches!(
             self,
-            Self::Session(_) | Self::ApiKey(_) | Self::Proof(ProofError::Conflicting)
+            Self::Session(_)
+                | Self::ApiKey(_)
+                | Self::FormerKey { .. }
+                | Self::Proof(ProofError::Conflicting)
         )
+    }
+
+    /// The caller, if the key that is refused names one.
+    pub(crate) fn owner(&self) -> Option<Arc<Identity>> {
+        match self {
+            Self::FormerKey { owner, .. } => Some(owner.clone()),
+            _ => None,
+        }
     }
 
     /// What the caller can do about it.
@@ -105,11 +134,14 @@ impl Unauthenticated {
             Self::Proof(ProofError::NotConfigured) => {
                 "Use a kind of credential that the section [authentication] of the gateway configures."
             }
-            Self::Jwt(JwtError::Expired) | Self::ApiKey(KeyError::Expired) => {
-                "Get a new one from its issuer."
-            }
+            Self::Jwt(JwtError::Expired)
+            | Self::ApiKey(KeyError::Expired)
+            | Self::FormerKey {
+                error: KeyError::Expired,
+                ..
+            } => "Get a new one from its issuer.",
             Self::Jwt(_) => "Use a token of the configured issuer for the configured audience.",
-            Self::ApiKey(_) => "Create a key with `stateway keys create`.",
+            Self::ApiKey(_) | Self::FormerKey { .. } => "Create a key with `stateway keys create`.",
             Self::Unfit(_) => "Change the name in the system that issues the credential.",
             Self::Session(_) => "Sign in again.",
             Self::Certificate => "Connect again with a certificate that is valid.",

@@ -228,6 +228,10 @@ impl Front {
             Err(refused) => {
                 let (peer, reason) = (link.peer.0, refused.reason());
                 tracing::debug!(%peer, reason, "request refused: {refused}");
+                // For the record. No service gets this request.
+                if let Some(owner) = refused.owner() {
+                    request.extensions_mut().insert(owner);
+                }
                 self.record(&request, refused.status().code(), reason).await;
                 let headers = request.headers();
                 match sign_in {

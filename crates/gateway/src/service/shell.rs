@@ -123,6 +123,7 @@ impl Shell {
         let note = Note::of(&extensions);
         if let Some(note) = &note {
             note.asked(&correlation, &message.target());
+            note.chose(message.execution_id());
         }
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
         let account = Account {

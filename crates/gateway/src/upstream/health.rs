@@ -21,6 +21,17 @@ pub(crate) enum Serving {
     No,
 }
 
+/// The words of the log.
+impl std::fmt::Display for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NotAskedYet => "unknown",
+            Self::Yes => "serving",
+            Self::No => "not serving",
+        })
+    }
+}
+
 /// What is known of a provider's health.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
@@ -152,7 +163,7 @@ impl Prober {
             let serving = report.serving;
             if serving != before {
                 tracing::info!(
-                    provider = %upstream.id, ?before, now = ?serving, detail = report.detail,
+                    provider = %upstream.id, %before, now = %serving, detail = report.detail,
                     "provider health changed"
                 );
             }
@@ -203,5 +214,16 @@ impl Prober {
                 .set_service_status(upstream.health_name(), ServingStatus::NotServing)
                 .await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_words_for_the_health_of_a_provider() {
+        let words = [Serving::NotAskedYet, Serving::Yes, Serving::No].map(|it| it.to_string());
+        assert_eq!(words, ["unknown", "serving", "not serving"]);
     }
 }

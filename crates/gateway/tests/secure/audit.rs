@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_audit::{ChainKey, Record, parse};
-use stateway_client::{Cancel, Security};
+use stateway_client::{Cancel, Security, Start};
 use stateway_gateway::{AuditLog, AuditSettings, JwksSource};
 use stateway_identity::Glob;
 use stateway_identity::api_key::{KeyFile, NewKey, RANDOM_BYTES};
@@ -142,6 +142,52 @@ async fn a_mutation_is_recorded_with_its_method_of_authentication() {
         assert_eq!(record.verb, "CancelExecution");
         assert_eq!((&*record.actor, &*record.proof), (actor, proof));
     }
+}
+
+#[tokio::test]
+async fn records_name_the_owner_of_a_former_key_and_what_was_asked_for() {
+    let (folder, mut file) = (Folder::new(), KeyFile::default());
+    let mut key = |number: u8, subject: &str, lifetime: Duration| {
+        let new = NewKey {
+            subject: subject.into(),
+            roles: Vec::new(),
+            tenant: Some("acme".into()),
+            expires: Some(Timestamp::now() + lifetime),
+        };
+        let random = [number; RANDOM_BYTES];
+        file.create(new, &random, Timestamp::now()).unwrap()
+    };
+    let hour = Duration::from_secs(3600);
+    let (_, expired) = key(1, "old", Duration::ZERO);
+    let (id, revoked) = key(2, "gone", hour);
+    let (_, valid) = key(3, "ada", hour);
+    file.revoke(&id, Timestamp::now()).unwrap();
+    let mut settings = settings(&folder, &Authority::new("servers"));
+    settings.authentication.api_keys = Some(folder.write("keys.json", &file.to_json()));
+    settings.audit = Some(AuditSettings::new(folder.path("audit.jsonl")));
+    let running = Running::new(settings).await;
+    let trusting = Security::default().ca(folder.path("ca.pem"));
+    let client = |key: &str| running.client(&trusting.clone().token(key).unwrap());
+    for key in [&expired, &revoked] {
+        let cancel = Cancel::new("providers/who/executions/me");
+        client(key.expose()).cancel(cancel).await.unwrap_err();
+    }
+    let start = Start::new("providers/who/definitions/order").id("order-17");
+    client(valid.expose()).start(start).await.unwrap_err();
+
+    let records = records(&folder);
+    let [_, first, second, start] = &records[..] else {
+        panic!("{records:#?}");
+    };
+    for (record, reason, actor) in [
+        (first, "API_KEY_EXPIRED", "old"),
+        (second, "API_KEY_REVOKED", "gone"),
+    ] {
+        assert_eq!((&*record.reason, &*record.actor), (reason, actor));
+        assert_eq!((&*record.tenant, &*record.proof), ("acme", "api-key"));
+    }
+    assert_eq!(start.object, "providers/who/definitions/order");
+    assert_eq!(start.execution_id, "order-17");
 }
 
 #[tokio::test]

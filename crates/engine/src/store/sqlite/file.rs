@@ -123,8 +123,8 @@ impl DatabaseLock {
         let file = match File::open(database) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut options = File::options();
-                // The mode that SQLite makes its files with.
-                options.read(true).append(true).create(true).mode(0o644);
+                // The file has the payloads of every tenant. SQLite gives its mode to the files beside it.
+                options.read(true).append(true).create(true).mode(0o600);
                 options.open(database)
             }
             opened => opened,

@@ -80,7 +80,8 @@ impl Approvals {
         let decided = guarded.approvals(Verb::DecideApproval, |approvals, call| {
             approvals.decide(call, decide)
         });
-        let decided = decided.await?;
+        let decided = decided.await;
+        let decided = decided.map_err(|failed| without_headers(&call, failed))?;
         self.hub.hurry(&upstream.id);
         Ok(shown::decided(&call.access, &upstream.id, decided))
     }
@@ -113,7 +114,8 @@ impl Approvals {
         let resolved = guarded.approvals(Verb::ResolveEscalation, |approvals, call| {
             approvals.resolve(call, resolve)
         });
-        let resolved = resolved.await?;
+        let resolved = resolved.await;
+        let resolved = resolved.map_err(|failed| without_headers(&call, failed))?;
         Ok(shown::resolved(&call.access, &upstream.id, resolved))
     }
 
@@ -229,6 +231,15 @@ fn action(action: Action, role: &str) -> Result<ResolutionAction, Status> {
         }),
         Action::Cancel => Ok(ResolutionAction::Cancel),
     }
+}
+
+/// With authentication a caller cannot name its roles.
+fn without_headers(call: &ApiCall, mut failed: CallError) -> CallError {
+    if !call.access.is_open() && failed.error.reason() == "ROLE_REQUIRED" {
+        failed.error.hint =
+            "Ask a person who has the role. Roles come from the key, token or certificate.".into();
+    }
+    failed
 }
 
 /// The choice about compensation goes with a cancellation.
