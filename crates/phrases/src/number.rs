@@ -33,7 +33,10 @@ pub fn usage(usage: &Usage) -> String {
 /// one, because a few seconds do not make a rate.
 #[must_use]
 pub fn per_minute(recent: &RecentTasks) -> (String, String) {
-    let seconds = recent.window_duration.as_ref().map_or(0, |window| window.seconds);
+    let seconds = recent
+        .window_duration
+        .as_ref()
+        .map_or(0, |window| window.seconds);
     let rate = |count: i32| {
         let tenths = i64::from(count).max(0) * 600 / seconds.max(60);
         format!("{}.{}", grouped(tenths / 10), tenths % 10)
