@@ -111,11 +111,13 @@ def test_the_commands_of_the_page_about_access_rules(tmp_path: pathlib.Path) -> 
     tables = [text for _, language, text in blocks(page) if language == "toml"]
     (rules,) = [text for text in tables if text.startswith("[[access.rules]]\nname = \"billing-team\"")]
     (cases,) = [text for text in tables if "[[cases]]" in text]
+    (tenants,) = [text for text in tables if "name = \"members\"" in text]
     keys = "[authentication.api_keys]\nfile = \"keys.json\"\n"
     (tmp_path / "stateway.toml").write_text(keys + rules)
     (tmp_path / "cases.toml").write_text(cases)
-    shown = commands(page)
-    assert len(shown) == 3
+    all_shown = commands(page)
+    shown = [command for command in all_shown if "keys create" not in command]
+    assert (len(all_shown), len(shown)) == (5, 3)
     # The check opens the file of keys.
     create = "stateway keys create --file keys.json --subject ada --key-role billing"
     for command in [create, *shown]:
@@ -125,6 +127,10 @@ def test_the_commands_of_the_page_about_access_rules(tmp_path: pathlib.Path) -> 
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         if "explain" in command:
             assert "billing-team" in done.stdout
+    # The example of two tenants.
+    (tmp_path / "stateway.toml").write_text(keys + tenants)
+    for command in [*(it for it in all_shown if it not in shown), "stateway config check stateway.toml"]:
+        subprocess.run([BINARY, *shlex.split(command)[1:]], cwd=tmp_path, check=True, timeout=LONG)
 
 
 def test_the_backup_of_the_page_about_the_built_in_engine(tmp_path: pathlib.Path) -> None:
