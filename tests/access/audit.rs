@@ -146,6 +146,10 @@ async fn a_start_is_recorded_with_the_rule_that_allowed_it() {
         parent: "providers/b".into(),
         definition: "definitions/release".into(),
         execution_id: "a4".into(),
+        input: Some(v1::Payload {
+            data: r#"{"secret": "s3cret"}"#.into(),
+            content_type: String::new(),
+        }),
         labels: [("tenant".to_owned(), "acme".to_owned())].into(),
         wait: true,
         ..v1::StartExecutionRequest::default()

@@ -11,7 +11,9 @@ use stateway_provider_api::{
     Projection, Replayed, ReplayedStep, Result, UnrecordedStep, Verb, View,
 };
 use stateway_replay::recording::{Recording, RecordingError};
-use stateway_replay::{Machine, Move, MoveKind, Shadow, VocabularyError, project, vocabulary};
+use stateway_replay::{
+    Machine, Move, MoveKind, Shadow, Vocabulary, VocabularyError, project, vocabulary,
+};
 
 use crate::observation;
 
@@ -134,17 +136,22 @@ fn derived(shadow: &Shadow) -> Replayed {
     }
 }
 
-/// A log in the terms of another system's state machine. The execution is the one that the log leads to.
+/// The vocabulary of a projection, to be found before the log is read.
 ///
 /// # Errors
 /// The vocabulary is unknown.
+pub fn words_of(wanted: &str) -> Result<Vocabulary> {
+    vocabulary(wanted).map_err(|error| unknown(&error))
+}
+
+/// A log in the terms of another system's state machine. The execution is the one that the log leads to.
+#[must_use]
 pub fn projection(
     shown: &Observation,
     plan: Arc<Plan>,
     events: &[LogEvent],
-    wanted: &str,
-) -> Result<Projection> {
-    let words = vocabulary(wanted).map_err(|error| unknown(&error))?;
+    words: Vocabulary,
+) -> Projection {
     let projection = project(&words, plan, events);
     let status = last(&projection.execution);
     let steps = projection
@@ -161,7 +168,7 @@ pub fn projection(
             !sub_state.is_terminal() && reason != Some(Reason::NotStarted)
         })
     });
-    Ok(Projection {
+    Projection {
         terminal: is_terminal(&words.execution, &status),
         status,
         current_steps: open.map(|step| step.name.clone()).collect(),
@@ -171,7 +178,7 @@ pub fn projection(
         events: projection.events,
         vocabulary: words.name,
         system: words.system,
-    })
+    }
 }
 
 fn last(moves: &[Move]) -> String {

@@ -19,7 +19,7 @@ use super::history::payload_bytes;
 use super::log::{StoredLog, damaged};
 use super::{HostPort, HostedProvider};
 use crate::inbox::step_attempt;
-use crate::replay::{ReplayAsk, projection, replay_recording};
+use crate::replay::{ReplayAsk, projection, replay_recording, words_of};
 use crate::{observation, payload};
 
 #[async_trait]
@@ -171,12 +171,14 @@ impl<P: HostPort> EventLog for HostedProvider<P> {
 
     async fn project(&self, call: &Call, id: &ExecutionId, vocabulary: &str) -> Result<Projection> {
         let verb = Verb::Project;
+        let words = words_of(vocabulary)?;
         let recording = self.recording(call, verb, id).await?;
         let unreadable = |error: RecordingError| damaged(verb, &error.to_string());
         let events = recording.log(None).map_err(unreadable)?;
         let plan = recording.plan(&events).map_err(unreadable)?;
         let seen = self.view(call, verb, id).await?.view;
-        projection(&observation(&seen, View::Basic), plan, &events, vocabulary)
+        let shown = observation(&seen, View::Basic);
+        Ok(projection(&shown, plan, &events, words))
     }
 }
 
