@@ -45,7 +45,7 @@ pub enum Answer {
     Complete(&'static str),
     /// Fails it.
     Fail(ErrorCategory),
-    /// Fails it for good.
+    /// Fails the task without a retry.
     FailForGood(ErrorCategory),
     /// Never answers.
     Hang,

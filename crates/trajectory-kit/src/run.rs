@@ -25,7 +25,7 @@ const CALL: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(20);
-/// Set to `write` to write the golden files anew.
+/// Set to `write` to write the golden files again.
 const GOLDEN: &str = "STATEWAY_GOLDEN";
 
 /// What became of a scenario.

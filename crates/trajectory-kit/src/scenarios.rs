@@ -26,7 +26,7 @@ const BASE: Scenario = Scenario {
     children: &[],
 };
 
-/// Two steps that complete, a third one that fails for good, and compensations.
+/// Two steps that complete, a third one that fails without a retry, and compensations.
 const SAGA: &str = "failurePolicy: compensate
 steps:
   - {name: a, agent: '@', timeout: 1m}

@@ -85,7 +85,7 @@ impl Note {
         }
     }
 
-    /// The change has taken effect, and the call goes on: its record is written now.
+    /// The change has taken effect before the call ends: its record is written now.
     pub(crate) fn took_effect(&self) {
         self.effect.notify_one();
     }

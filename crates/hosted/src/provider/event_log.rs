@@ -219,7 +219,7 @@ fn not_replayed(recording: &Recording, error: &RecordingError) -> Error {
         .with_hint("{ListEvents} and {ListBranches} show the events and branches.")
 }
 
-/// The branches of a log in the order they were opened. Who opened one and why is said by its first events.
+/// The branches of a log in the order they were opened. The first events of a branch name who opened it and why.
 fn branches(log: &StoredLog, verb: Verb) -> Result<Vec<Branch>> {
     let mut found: Vec<Branch> = Vec::new();
     for (on, event) in log.events(verb)? {
