@@ -10,6 +10,7 @@ mod describe;
 mod dispatch;
 mod frames;
 mod handshakes;
+mod not_found;
 mod origin;
 mod peer;
 mod people;

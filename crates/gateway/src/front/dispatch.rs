@@ -25,6 +25,7 @@ use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
 
 use super::describe::{Described, DescribedBody, described};
+use super::not_found;
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
 use super::people;
@@ -292,7 +293,11 @@ impl Front {
         }
         let audit = self.audit.clone().filter(|_| is_page);
         let record = audit.map(|audit| audit.stream_refusal(&request));
+        let began = tokio::time::Instant::now();
         let mut response = self.within_quota(kind, request, &identity).await;
+        if self.access.is_some() && not_found::is_not_found(&response) {
+            tokio::time::sleep_until(not_found::answer_time(began)).await;
+        }
         if let (Some(session), Some(jar), Some(authentication), false) =
             (session, jar, &self.authentication, is_live)
         {
