@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 import stateway
 from conftest import Gateway, Proxy, until
-from stateway import Client, SubState, _methods, input_of, output_of
+from stateway import Client, SubState, _back_off, _methods, input_of, output_of
 from stateway.v1 import approvals_pb2, executions_pb2, providers_pb2
 
 GATE = """
@@ -199,6 +200,81 @@ async def test_a_wait_survives_kills_of_the_gateway(gateway: Gateway) -> None:
         assert done.reached and SubState(done.execution.sub_state) is SubState.SUCCEEDED
 
 
+async def test_a_wait_survives_a_crash_in_its_first_second(gateway: Gateway) -> None:
+    async with Client(gateway.address) as starter:
+        await starter.apply_definition(GATE)
+        started = await starter.start("definitions/gate")
+    # This client has made no other call, and the gateway stays away longer than a call is retried.
+    async with Client(gateway.address) as client:
+        waiting = asyncio.create_task(client.wait(started.name))
+        await asyncio.sleep(0.5)
+        gateway.kill()
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        gateway.start()
+        await client.signal(started.name, "go", {"by": "x"}, timeout=10)
+        assert (await waiting).reached
+
+
+async def test_a_wait_survives_a_crash_before_it_begins(gateway: Gateway) -> None:
+    async with Client(gateway.address) as client:
+        await client.apply_definition(GATE)
+        started = await client.start("definitions/gate")
+        gateway.kill()
+        waiting = asyncio.create_task(client.wait(started.name, SubState.WAITING, timeout=30))
+        await asyncio.sleep(2)
+        assert not waiting.done()
+        gateway.start()
+        assert (await waiting).reached
+
+
+async def test_a_wait_outlasts_more_failures_than_a_watch(monkeypatch: pytest.MonkeyPatch, gateway: Gateway) -> None:
+    monkeypatch.setattr(_back_off, "WAIT", dataclasses.replace(_back_off.WAIT, first=0.01, longest=0.01))
+    monkeypatch.setattr(_back_off, "WATCH", dataclasses.replace(_back_off.WATCH, first=0.01, longest=0.01))
+    async with Client(gateway.address) as client:
+        started = await client.start("providers/memory/definitions/long")
+        gateway.kill()
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(stateway.Unavailable):
+            await client.wait(started.name, timeout=1.5)
+        assert 1.4 < asyncio.get_running_loop().time() - begun < 5
+        gateway.start()
+
+
+async def test_a_wait_reports_once_that_the_gateway_is_away(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(gateway.address) as client:
+        started = await client.start("providers/memory/definitions/long")
+        gateway.kill()
+        with pytest.raises(stateway.Unavailable):
+            await client.wait(started.name, timeout=2)
+        gateway.start()
+    (record,) = [record for record in caplog.records if record.name == "stateway.client"]
+    assert record.levelname == "WARNING" and started.name in record.message and "retr" in record.message
+
+
+async def test_a_wait_for_a_gateway_that_was_never_reached_fails_soon(gateway: Gateway) -> None:
+    gateway.kill()
+    for address in (gateway.address, "stateway.invalid:7380"):
+        async with Client(address) as client:
+            with pytest.raises(stateway.Unavailable) as error:
+                await asyncio.wait_for(client.wait(NAME), 10)
+            assert not error.value.was_sent
+
+
+async def test_a_late_answer_at_the_end_of_a_wait_is_no_error() -> None:
+    async with Flaky() as server, Client(server.address) as client:
+        server.delays["WaitExecution"] = 5
+        response = await client.wait(NAME, timeout=0.3)
+        assert not response.reached and len(server.calls["GetExecution"]) == 1
+        server.sub_state = SubState.ERROR
+        assert (await client.wait(NAME, SubState.ERROR, timeout=0.1)).reached
+        server.delays["GetExecution"] = 30
+        with pytest.raises(stateway.DeadlineExceeded):
+            await client.wait(NAME, timeout=0.1)
+
+
 async def test_starts_during_kills_of_the_gateway_happen_once_each(gateway: Gateway) -> None:
     async with Client(gateway.address) as client:
         await client.apply_definition(GATE)
@@ -234,7 +310,9 @@ class Flaky:
     def __init__(self) -> None:
         self.calls: dict[str, list[Any]] = {}
         self.failures: dict[str, int] = {}
+        self.delays: dict[str, float] = {}
         self.capabilities = providers_pb2.Capabilities()
+        self.sub_state = SubState.RUNNING
 
     async def __aenter__(self) -> Flaky:
         self.server = grpc.aio.server()
@@ -253,6 +331,9 @@ class Flaky:
         if self.failures.get(name, 0) > 0:
             self.failures[name] -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "busy", trailing_metadata=(busy(),))
+        await asyncio.sleep(self.delays.get(name, 0))
+        if method is _methods.GET:
+            return executions_pb2.Execution(name=request.name, sub_state=f"SUB_STATE_{self.sub_state.name}")
         if method is _methods.GET_PROVIDER:
             return providers_pb2.Provider(name=request.name, capabilities=self.capabilities)
         return method.response()

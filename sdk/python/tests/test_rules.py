@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 import stateway
 from stateway import Category, SubState, _back_off, _channel, _methods
 from stateway._caller import provider_of
+from stateway._outage import Outage
 from stateway.errors import from_rpc
 from stateway.v1 import executions_pb2
 from stateway.v1 import workers_pb2 as pb
@@ -67,6 +69,37 @@ def test_a_task_that_arrives_twice_runs_once() -> None:
     at.finish(begun[0].arrival, "a", done("a"))
     at.take(task("a"))
     assert begin(at) == [], "its answer is on its way"
+
+
+def test_an_outage_is_logged_once_and_its_end_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage(logging.getLogger("stateway.worker"), "the worker is disconnected")
+    assert not outage.end()
+    for _ in range(3):
+        outage.report(stateway.Unavailable("no gateway"))
+    assert [record.message for record in caplog.records] == ["the worker is disconnected: no gateway; retrying"]
+    assert outage.end() and not outage.end()
+
+
+async def test_one_text_is_not_taken_for_a_list_of_texts() -> None:
+    async with stateway.Client("127.0.0.1:1", actor="ada") as client:
+        with pytest.raises(TypeError, match="names"):
+            client.watch(names="providers/builtin/executions/e")
+        with pytest.raises(TypeError, match="SubState.ERROR"):
+            await client.wait("providers/builtin/executions/e", "ERROR")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="roles"):
+        _channel.identity("ada", "ops")
+
+
+def test_wrong_addresses_and_identities_say_what_to_do() -> None:
+    for address in (":7380", "127.0.0.1:99999", "127.0.0.1:x"):
+        with pytest.raises(stateway.InvalidArgument, match="INVALID_SERVER_URL"):
+            _channel._target(address)
+    for address in ("[::1]:7380", "gateway.example.org:7380", "unix:/run/stateway"):
+        assert _channel._target(address) == address
+    with pytest.raises(stateway.InvalidArgument, match="credentials"):
+        _channel._target("https://gateway.example.org:7380")
+    with pytest.raises(stateway.InvalidArgument, match="actor"):
+        _channel.identity(None, ["ops"])
 
 
 def test_an_answer_is_kept_until_it_is_settled() -> None:

@@ -35,7 +35,10 @@ CALL = BackOff(first=0.1, longest=2.0, most=3)
 """For single calls: the caller waits, so the pauses are short."""
 
 WATCH = BackOff(first=0.1, longest=5.0, most=12)
-"""For watches and waits: long enough for a restart of the gateway."""
+"""For watches, and for waits on an engine that is away: long enough for a restart of the gateway."""
+
+WAIT = BackOff(first=0.1, longest=2.0, most=2**31)
+"""For waits whose gateway went away: a wait ends at its own deadline."""
 
 WORKER = BackOff(first=0.05, longest=2.0, most=2**31)
 """For workers: a worker waits for its gateway as long as it takes."""

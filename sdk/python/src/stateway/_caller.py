@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import grpc
 
@@ -42,6 +42,13 @@ class Repeat:
     provider: str | None
 
 
+@dataclass
+class Contact:
+    """Whether the gateway has answered a call of this client."""
+
+    answered: bool = False
+
+
 @dataclass(frozen=True)
 class Caller:
     """A channel with what every call over it has in common."""
@@ -50,6 +57,7 @@ class Caller:
     timeout: float
     metadata: Metadata = ()
     back_off: BackOff = _back_off.CALL
+    contact: Contact = field(default_factory=Contact)
 
     async def read(self, method: Method[Request, Response], request: Request, timeout: float | None) -> Response:
         """Makes a call that changes nothing, or that is harmless to repeat."""
@@ -109,9 +117,13 @@ class Caller:
             response_deserializer=method.response.FromString,
         )
         try:
-            return await call(request, timeout=max(timeout, _SHORTEST_TIMEOUT), metadata=self.metadata)
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc(error) from None
+            response = await call(request, timeout=max(timeout, _SHORTEST_TIMEOUT), metadata=self.metadata)
+        except grpc.aio.AioRpcError as failed:
+            error = from_rpc(failed)
+            self.contact.answered |= error.is_from_gateway
+            raise error from None
+        self.contact.answered = True
+        return response
 
     async def read_parts(
         self, method: Method[Request, Response], request: Request, timeout: float | None

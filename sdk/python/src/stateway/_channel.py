@@ -57,25 +57,36 @@ def open_channel(
 def _target(address: str) -> str:
     target = address.removeprefix("http://").removesuffix("/")
     is_socket = target.startswith("unix:")
-    if target and (is_socket or ("/" not in target and ":" in target)):
+    host, _, port = target.rpartition(":")
+    is_port = port.isdecimal() and 0 < int(port) < 65536
+    if is_socket or (host and "/" not in target and is_port):
         return target
+    hint = "An address looks like 127.0.0.1:7380 or http://127.0.0.1:7380."
+    if address.startswith("https://"):
+        hint = "For TLS, give the address as HOST:PORT, and `credentials=grpc.ssl_channel_credentials(…)`."
     raise make_error(
         grpc.StatusCode.INVALID_ARGUMENT,
         f"`{address}` is not the address of a gateway",
         ErrorDetails(
             reason="INVALID_SERVER_URL",
-            hint="An address looks like 127.0.0.1:7380 or http://127.0.0.1:7380.",
+            hint=hint,
         ),
     )
 
 
 def identity(actor: str | None, roles: Iterable[str] = ()) -> Metadata:
     """The headers that name the caller; none without an actor."""
+    if isinstance(roles, str):
+        raise TypeError(f"`roles` must be a list of roles, for example [{roles!r}]")
     listed = tuple(roles)
     if actor is None and not listed:
         return ()
     if actor is None:
-        raise _invalid_identity("actor", "")
+        raise make_error(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "`roles` are given without an `actor`",
+            ErrorDetails(reason="INVALID_IDENTITY", hint="Give the name of the caller as `actor`, or leave out `roles`."),
+        )
     for role in listed:
         if not _is_word(role) or "," in role:
             raise _invalid_identity("role", role)

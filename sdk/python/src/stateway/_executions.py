@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from stateway import _back_off, _methods
 from stateway._caller import Caller, Repeat, provider_of
+from stateway._outage import Outage
 from stateway._pages import pages
-from stateway.errors import DeadlineExceeded, NotFound, StatewayError, Unavailable
+from stateway.errors import DeadlineExceeded, NotFound, Unavailable
 from stateway.types import SubState, json_payload
 from stateway.v1 import executions_pb2 as pb
 from stateway.watch import Watch, decode_with
@@ -22,6 +24,13 @@ _SHORTEST_WAIT = 0.05
 _EARLY = 0.5
 # A call that lasted longer had reached a gateway.
 _REACHED = 2.0
+
+# How long the execution may take to be read after the deadline of a wait.
+_LATE = 5.0
+# The gateway is shutting down.
+_DRAINING = "GATEWAY_DRAINING"
+
+_log = logging.getLogger("stateway.client")
 
 _GONE = ("EXECUTION_NOT_FOUND", "EXECUTION_FORGOTTEN")
 
@@ -127,6 +136,8 @@ class ExecutionCalls:
 
         The watch does not end automatically, not even when the execution has finished.
         """
+        if isinstance(names, str):
+            raise TypeError(f"`names` must be a list of names, for example [{names!r}]")
         request = pb.WatchExecutionsRequest(
             parent=parent, names=list(names), filter=filter, cursor=cursor
         )
@@ -137,43 +148,70 @@ class ExecutionCalls:
     ) -> pb.WaitExecutionResponse:
         """Waits until the execution has finished or shows one of the given sub-states.
 
-        The wait continues while the gateway restarts. Without a timeout it lasts as long as needed. When the
-        timeout passes first, `reached` is false and the execution is shown as it is.
+        The wait outlasts a crash and a restart of the gateway; the logger `stateway.client` reports that the
+        gateway is away. Without a timeout the wait lasts as long as needed. When the timeout passes first,
+        `reached` is false and the execution is shown as it is.
+
+        Raises `Unavailable` if the client has never reached the gateway, or if the gateway is away when the
+        timeout passes.
         """
+        for state in until:
+            if not isinstance(state, SubState):
+                raise TypeError(f"`until` must be members of SubState, such as SubState.ERROR, not {state!r}")
+        request = pb.WaitExecutionRequest(name=name, sub_states=[f"SUB_STATE_{state.name}" for state in until])
         clock = asyncio.get_running_loop().time
         deadline = None if timeout is None else clock() + timeout
-        reached, cut_short = False, 0
+        outage = Outage(_log, f"wait for {name}")
+        reached, retry = False, 0
         while True:
             left = None if deadline is None else max(deadline - clock(), 0.0)
             part = max(_LONGEST_WAIT if left is None else min(left, _LONGEST_WAIT), _SHORTEST_WAIT)
             is_last = left is not None and left <= part
             begun = clock()
-            answer: pb.WaitExecutionResponse | StatewayError
+            asked: float | None = None
             try:
-                request = pb.WaitExecutionRequest(name=name, sub_states=[f"SUB_STATE_{state.name}" for state in until])
-                answer = await self._caller.read(_methods.WAIT, request, part)
-            except StatewayError as error:
-                answer = error
-            lasted = clock() - begun
-            is_error = isinstance(answer, StatewayError)
-            reached = reached or not is_error or lasted > _REACHED
-            if isinstance(answer, pb.WaitExecutionResponse) and answer.reached:
-                return answer
-            is_cut_short = (not is_error and lasted + _EARLY < part) or (
-                isinstance(answer, Unavailable) and reached
-            )
-            if not is_cut_short:
-                if isinstance(answer, StatewayError) and not isinstance(answer, DeadlineExceeded):
-                    raise answer
+                answer = await self._caller.once(_methods.WAIT, request, part)
+            except DeadlineExceeded:
+                # The answer of a busy gateway is late.
                 if is_last:
-                    return _result(answer)
-                cut_short = 0
+                    return await self._read_after_wait(name, until)
+                retry = 0
                 continue
-            cut_short += 1
-            pause = _back_off.WATCH.spread_pause(cut_short)
-            if pause is None:
-                return _result(answer)
-            await asyncio.sleep(pause if left is None else min(pause, left))
+            except Unavailable as error:
+                is_away = not error.is_from_gateway or error.reason == _DRAINING
+                is_broken = is_away and error.was_sent
+                reached = reached or is_broken or clock() - begun > _REACHED
+                if is_away and (reached or self._caller.contact.answered):
+                    back_off = _back_off.WAIT
+                else:
+                    back_off = _back_off.WATCH if reached else self._caller.back_off
+                retry += 1
+                asked = error.retry_after.total_seconds() if error.retry_after else None
+                pause = back_off.spread_pause(retry, asked)
+                if pause is None or (deadline is not None and clock() >= deadline):
+                    raise
+                if back_off is _back_off.WAIT:
+                    outage.report(error)
+            else:
+                reached = True
+                outage.end()
+                is_early = clock() - begun + _EARLY < part
+                if answer.reached or (is_last and not is_early):
+                    return answer
+                if not is_early:
+                    retry = 0
+                    continue
+                retry += 1
+                pause = _back_off.WATCH.spread_pause(retry)
+                if pause is None:
+                    return answer
+            await asyncio.sleep(pause if deadline is None else min(pause, max(deadline - clock(), 0.0)))
+
+    async def _read_after_wait(self, name: str, until: tuple[SubState, ...]) -> pb.WaitExecutionResponse:
+        """The result of a wait whose last answer did not come before its deadline."""
+        execution = await self.get(name, full=False, timeout=_LATE)
+        state = SubState(execution.sub_state)
+        return pb.WaitExecutionResponse(execution=execution, reached=state.is_finished or state in until)
 
     def events(
         self,
@@ -359,7 +397,7 @@ class CountedCaller(Caller):
     answer_lost: bool
 
     def __init__(self, caller: Caller) -> None:
-        super().__init__(caller.channel, caller.timeout, caller.metadata, caller.back_off)
+        super().__init__(caller.channel, caller.timeout, caller.metadata, caller.back_off, caller.contact)
         object.__setattr__(self, "answer_lost", False)
 
     async def once(self, method: Any, request: Any, timeout: float) -> Any:
@@ -369,9 +407,3 @@ class CountedCaller(Caller):
             if error.was_sent:
                 object.__setattr__(self, "answer_lost", True)
             raise
-
-
-def _result(answer: pb.WaitExecutionResponse | StatewayError) -> pb.WaitExecutionResponse:
-    if isinstance(answer, StatewayError):
-        raise answer
-    return answer

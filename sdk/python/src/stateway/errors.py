@@ -22,7 +22,7 @@ GATEWAY_UNREACHABLE = "GATEWAY_UNREACHABLE"
 
 _DETAILS = "grpc-status-details-bin"
 # The channel fails a call like this when it has no connection, so the call was never sent.
-_NEVER_SENT = "failed to connect to all addresses"
+_NEVER_SENT = ("failed to connect to all addresses", "errors resolving", "DNS resolution failed")
 _HINT_UNREACHABLE = "Is the gateway running (`stateway serve`), and is the address right?"
 _HINT_DEADLINE = "Use a longer timeout, or run `stateway providers list` to see which provider is slow."
 
@@ -189,7 +189,7 @@ def from_rpc(error: grpc.aio.AioRpcError) -> StatewayError:
     if code is grpc.StatusCode.UNAVAILABLE:
         unreachable = ErrorDetails(reason=GATEWAY_UNREACHABLE, hint=_HINT_UNREACHABLE)
         text = f"the gateway cannot be reached: {message}"
-        return make_error(code, text, unreachable, was_sent=_NEVER_SENT not in message)
+        return make_error(code, text, unreachable, was_sent=not any(text in message for text in _NEVER_SENT))
     return make_error(code, message)
 
 

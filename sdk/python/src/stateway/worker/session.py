@@ -13,6 +13,7 @@ import grpc
 
 from stateway import _back_off, _methods
 from stateway._channel import Metadata
+from stateway._outage import Outage
 from stateway.errors import ErrorDetails, StatewayError, from_rpc, make_error
 from stateway.v1 import workers_pb2 as pb
 from stateway.worker.records import Begun, TaskRecords
@@ -87,6 +88,7 @@ class Session:
         # Set when nothing is left to do, or when the time for it is over.
         self._over = asyncio.Event()
         self._failures = 0
+        self._outage = Outage(_log, "the worker is disconnected")
 
     async def run(self) -> None:
         """Works until it is stopped. Raises the error of a gateway that will never accept this worker."""
@@ -283,9 +285,12 @@ class Session:
 
     def _report(self, event: WorkerEvent) -> None:
         if isinstance(event, Connected):
-            _log.info("connected as worker %s", event.worker_id)
+            # After a warning, the default configuration of `logging` must show the end of the outage too.
+            again = self._outage.end()
+            level = logging.WARNING if again else logging.INFO
+            _log.log(level, "connected%s as worker %s", " again" if again else "", event.worker_id)
         elif isinstance(event, Disconnected):
-            _log.warning("disconnected: %s", event.error.message)
+            self._outage.report(event.error)
         elif isinstance(event, Refused):
             _log.warning("the gateway refused an answer: %s: %s", event.reason, event.message)
         else:
