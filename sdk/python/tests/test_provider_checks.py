@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from conftest import ROOT, TIMEOUT
-from stateway.provider import Server, StartError, StateTable, TableError
+from stateway.provider import Observation, Server, StartError, StateTable, TableError, Watched
 from stateway.provider.table import BASES, REASONS, ROW_KEYS, SUB_STATES, TABLE_KEYS
-from stateway.provider.v1 import identity_pb2
+from stateway.provider.v1 import identity_pb2, provider_pb2
 from test_provider import Jobs, served
 
 HEAD = 'version = 1\nkind = "memory"\ntitle = "K"\nsummary = "s"\n'
@@ -220,6 +223,69 @@ async def test_a_program_whose_port_is_in_use_does_not_start(tmp_path: pathlib.P
 def test_a_program_with_certificates_that_cannot_be_read_does_not_start(tmp_path: pathlib.Path) -> None:
     printed = started(tmp_path, "", "127.0.0.1:7400", "--tls", "a.pem", "a.key", "ca.pem")
     assert printed == "error: cannot read `a.pem`: No such file or directory"
+
+
+class Nonsense(Jobs):
+    """Returns other types than the contract has."""
+
+    async def get(self, id: str, full: bool) -> Observation:
+        answer: Any = {"none": None, "dict": {"id": id}}[id]
+        return answer  # type: ignore[no-any-return]
+
+    async def list(self, request: provider_pb2.ListExecutionsRequest) -> provider_pb2.ListExecutionsResponse:
+        answer: Any = []
+        return answer  # type: ignore[no-any-return]
+
+    async def watch_all(self) -> AsyncIterator[Watched]:
+        answer: Any = "a"
+        yield answer
+
+
+async def test_an_answer_of_another_type_is_reported_with_its_method(tmp_path: pathlib.Path) -> None:
+    get, page = provider_pb2.GetExecutionRequest, provider_pb2.ListExecutionsRequest
+    async with served(tmp_path, Nonsense) as peer:
+        wrong = {
+            "Nonsense.get returned NoneType instead of Observation": ("Provider/GetExecution", get(id="none")),
+            "Nonsense.get returned dict instead of Observation": ("Provider/GetExecution", get(id="dict")),
+            "Nonsense.list returned list instead of ListExecutionsResponse": (
+                "Provider/ListExecutions",
+                page(page_size=1),
+            ),
+        }
+        for message, (method, request) in wrong.items():
+            kind, _, found, detail = await peer.refused(method, request)
+            assert (kind, found) == ("INTERNAL", f"the provider has a defect: {message}")
+        ids = provider_pb2.ObserveExecutionsRequest(ids=["none"])
+        answer = await peer.send("Provider/ObserveExecutions", ids, provider_pb2.ObserveExecutionsResponse)
+        assert "Nonsense.get returned NoneType" in answer.results[0].error.message
+        request = provider_pb2.WatchExecutionsRequest(scope=provider_pb2.WatchExecutionsRequest.ALL)
+        _, _, found, _ = await peer.refused("Provider/WatchExecutions", request)
+        assert found == (
+            "the provider has a defect: Nonsense.watch_all yielded str instead of Observation, InSync or Gone"
+        )
+
+
+class NeverInSync(Jobs):
+    async def watch_all(self) -> AsyncIterator[Watched]:
+        yield await self.get("a", False)
+
+
+async def test_a_watch_that_ends_before_it_is_in_sync_is_logged(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = provider_pb2.WatchExecutionsRequest(scope=provider_pb2.WatchExecutionsRequest.ALL)
+    for provider, is_logged in ((Jobs, False), (NeverInSync, True)):
+        caplog.clear()
+        async with served(tmp_path, provider) as peer:
+            watch = peer.channel.unary_stream(
+                "/stateway.provider.v1.Provider/WatchExecutions",
+                request_serializer=provider_pb2.WatchExecutionsRequest.SerializeToString,
+                response_deserializer=provider_pb2.WatchExecutionsResponse.FromString,
+            )
+            with caplog.at_level(logging.WARNING):
+                [response async for response in watch(request)]
+        logged = "NeverInSync.watch_all ended before it yielded InSync()" in caplog.text
+        assert logged == is_logged
 
 
 def test_errors_at_the_start_have_one_type() -> None:
