@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 
+import reader
 from conftest import ROOT, TIMEOUT, Gateway
+from reader import Terminal
 from stateway import Client, Task, Worker
 from test_worker import working
 
@@ -66,3 +68,28 @@ def follow_guide(folder: pathlib.Path) -> None:
         file = folder / name
         before = file.read_text() if verb == "Append to" else ""
         file.write_text(before + content)
+
+
+def test_the_commands_of_the_guide_for_providers(tmp_path: pathlib.Path) -> None:
+    follow_guide(tmp_path)
+    gateway = Gateway(tmp_path, (tmp_path / "stateway.toml").read_text())
+    terminal = Terminal(tmp_path, gateway)
+    shown = [text for _, language, text in reader.blocks(GUIDE) if language == "console"]
+    try:
+        terminal.start(f"{sys.executable} main.py unix:bakery.sock --staging")
+        # The gateway has a port of its own, so the commands that start programs are left out.
+        played = [re.sub(r"^\$ .* &\n", "", text, flags=re.MULTILINE) for text in shown]
+        played[-1] = played[-1].replace("unix:test.sock", "unix:bakery.sock")
+        assert [terminal.play(text) for text in played] == [2, 4, 1]
+    finally:
+        terminal.close()
+        gateway.stop()
+
+
+def test_the_mistake_in_the_guide_for_providers_is_printed(tmp_path: pathlib.Path) -> None:
+    follow_guide(tmp_path)
+    table = tmp_path / "table.toml"
+    table.write_text(table.read_text().replace('"running"', '"active"'))
+    command = [sys.executable, "main.py", "unix:bakery.sock"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+    assert f"```text\n{done.stderr}```" in GUIDE.read_text()

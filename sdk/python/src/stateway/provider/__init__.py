@@ -22,13 +22,16 @@ from stateway.provider.polling import watch_by_polling
 from stateway.provider.provider import DECLARED, Gone, Health, InSync, Observation, Provider, Watched
 from stateway.provider.server import Server, main, mutual_tls, serve
 from stateway.provider.staging import CannotStage, Staging, Workload
+from stateway.provider.start_errors import AddressError, ClassError, StartError, TableError
 from stateway.provider.table import StateTable
 from stateway.provider.v1 import observation_pb2
 from stateway.types import SubState, json_payload
 
 __all__ = [
     "DECLARED",
+    "AddressError",
     "CannotStage",
+    "ClassError",
     "ErrorKind",
     "Gone",
     "Health",
@@ -39,8 +42,10 @@ __all__ = [
     "Server",
     "SocketError",
     "Staging",
+    "StartError",
     "StateTable",
     "SubState",
+    "TableError",
     "Watched",
     "Workload",
     "already_exists",

@@ -52,7 +52,11 @@ class UnixSocket:
         Only the user of this process may connect: the folder is closed to others until the socket is.
         """
         folder, name = os.path.split(self._path)
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder, ignore_cleanup_errors=True) as private:
+        try:
+            private_folder = tempfile.TemporaryDirectory(prefix=".", dir=folder, ignore_cleanup_errors=True)
+        except OSError as error:
+            raise SocketError(error.errno, error.strerror, self._path) from None
+        with private_folder as private:
             created = os.path.join(private, "s")
             _check_length(created, self._path)
             yield created

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import pathlib
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
 from stateway.provider.errors import unsupported
+from stateway.provider.start_errors import ClassError, TableError
 from stateway.provider.table import StateTable
 from stateway.provider.v1 import observation_pb2, provider_pb2
 
@@ -77,6 +81,29 @@ DECLARED = frozenset(
 """Capabilities that no method shows; a subclass lists those that it has in `declares`."""
 
 
+def _instead_of(name: str) -> str:
+    """What to do about a name in `declares` that is not in `DECLARED`."""
+    if name in VERBS:
+        methods = " and ".join(f"`{verb}`" for verb in VERBS[name])
+        return f"; implement the method{'s' if len(VERBS[name]) > 1 else ''} {methods} instead"
+    similar = difflib.get_close_matches(name, DECLARED, 1)
+    meant = f"; did you mean `{similar[0]}`?" if similar else "."
+    return f", which is unknown{meant} Known: {', '.join(sorted(DECLARED))}"
+
+
+def _takes(method: object, count: int) -> bool:
+    """Whether a method can be called with this many arguments. A method without a signature is not refused."""
+    try:
+        signature = inspect.signature(method)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 class Provider:
     """An adapter to one workflow engine.
 
@@ -105,17 +132,57 @@ class Provider:
     @classmethod
     def capabilities(cls) -> list[str]:
         """What the provider can do."""
-        unknown = cls.declares - DECLARED
-        if unknown:
-            raise TypeError(f"{cls.__name__} declares unknown capabilities: {sorted(unknown)}")
+        declared: object = cls.declares
+        if not isinstance(declared, AbstractSet):
+            found = type(declared).__name__
+            raise ClassError(
+                f'{cls.__name__}.declares must be a set of names, for example {{"labels"}}, not a {found}'
+            )
+        for name in sorted(cls.declares - DECLARED):
+            raise ClassError(f"{cls.__name__}.declares has `{name}`{_instead_of(name)}")
         return sorted({name for name, verbs in VERBS.items() if cls._has(name, verbs)} | cls.declares)
 
     @classmethod
     def _has(cls, name: str, verbs: tuple[str, ...]) -> bool:
-        own = [verb for verb in verbs if getattr(cls, verb) is not getattr(Provider, verb)]
-        if own and len(own) < len(verbs):
-            raise TypeError(f"{cls.__name__} has {own}, and the capability `{name}` needs {list(verbs)}")
-        return bool(own)
+        missing = [verb for verb in verbs if not cls._implements(verb)]
+        if missing and len(missing) < len(verbs):
+            needed = " and ".join(f"`{verb}`" for verb in verbs)
+            raise ClassError(
+                f"{cls.__name__} does not implement `{missing[0]}`; the capability `{name}` needs {needed}"
+            )
+        return not missing
+
+    @classmethod
+    def _implements(cls, verb: str) -> bool:
+        return getattr(cls, verb) is not getattr(Provider, verb)
+
+    def check(self) -> None:
+        """Raises `StartError` for mistakes that would break calls. A server checks its provider when it starts."""
+        own = type(self).__name__
+        if not self._implements("get"):
+            raise ClassError(f"{own} does not implement `get`; every provider needs `get(self, id, full)`")
+        self.capabilities()
+        verbs = [verb for verbs in VERBS.values() for verb in verbs]
+        for verb in filter(self._implements, ("get", "health", *verbs)):
+            parameters = list(inspect.signature(getattr(Provider, verb)).parameters)
+            if not _takes(getattr(self, verb), len(parameters) - 1):
+                raise ClassError(f"{own}.{verb} takes other arguments than `{verb}({', '.join(parameters)})`")
+            if verb.startswith("watch_") and inspect.iscoroutinefunction(getattr(self, verb)):
+                raise ClassError(f"{own}.{verb} must be an asynchronous generator: `async def` with `yield`")
+        self._check_table()
+
+    def _check_table(self) -> None:
+        path = getattr(self, "table", None)
+        if not isinstance(path, (str, pathlib.Path)):
+            if type(self).state_table is Provider.state_table:
+                raise ClassError(f"{type(self).__name__}.table must be the path of the file with the state table")
+            path = "state_table()"
+        try:
+            self.state_table().check()
+        except OSError as error:
+            raise TableError(f"state table `{path}`: cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise TableError(f"state table `{path}`: {error}") from None
 
     def state_table(self) -> StateTable:
         """The state table, read again for every description."""

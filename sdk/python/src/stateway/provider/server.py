@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import pathlib
+import re
 import signal
 import sys
 import uuid
@@ -21,6 +23,7 @@ from stateway.provider.errors import Context, ErrorKind, ProviderError
 from stateway.provider.listener import SocketError, UnixSocket
 from stateway.provider.provider import Provider
 from stateway.provider.staging import CannotStage, Staging
+from stateway.provider.start_errors import AddressError, ClassError, StartError
 from stateway.provider.threads import DaemonThreads
 from stateway.provider.v1 import identity_pb2, staging_pb2
 from stateway.provider.v1 import observation_pb2 as observation
@@ -64,12 +67,19 @@ class Server:
         credentials, which should ask for the certificate of the gateway (`mutual_tls`).
         """
         if credentials is None and address.startswith("https://"):
-            raise ValueError(f"`{address}` needs credentials, because https is encrypted")
+            raise AddressError(f"`{address}` needs credentials (`--tls`), because https is encrypted")
         if credentials is not None and address.startswith("http://"):
-            raise ValueError(f"`{address}` takes no credentials, because http is not encrypted")
-        address = address.removeprefix("http://").removeprefix("https://")
+            raise AddressError(f"`{address}` takes no credentials, because http is not encrypted")
+        bare = address.removeprefix("http://").removeprefix("https://")
+        if not re.fullmatch(r"unix:.+|[^/]+:\d+", bare):
+            raise AddressError(f"`{address}` is not an address; use `unix:/path/of/socket` or `host:port`")
+        address = bare
         if credentials is None and not _is_local(address):
-            raise ValueError(f"`{address}` can be reached from other machines: give credentials")
+            raise AddressError(f"`{address}` can be reached from other machines: give credentials (`--tls`)")
+        if not callable(make):
+            raise ClassError(
+                f"a server creates the provider itself: give it the class `{type(make).__name__}`, not an object of it"
+            )
         self._make = make
         self._address = address
         path = address.removeprefix("unix:")
@@ -88,9 +98,10 @@ class Server:
     async def start(self) -> str:
         """Begins to serve. Returns the address as the configuration of the gateway takes it.
 
-        Raises `SocketError` if another process uses the socket, or if the path is that of another file.
+        Raises `SocketError` if another process uses the socket, or if the path is that of another file, and
+        `StartError` if the class or the state table of the provider has a mistake.
         """
-        self._verbs.provider.state_table()
+        self._verbs.provider.check()
         self._server = grpc.aio.server(options=_OPTIONS)
         self._server.add_generic_rpc_handlers((_Methods(self),))
         if self._socket is not None:
@@ -107,10 +118,15 @@ class Server:
         return f"{scheme}://{self._address.rpartition(':')[0]}:{port}"
 
     async def _listen(self, address: str) -> int:
-        if self._credentials is None:
-            port = self._server.add_insecure_port(address)
-        else:
-            port = self._server.add_secure_port(address, self._credentials)
+        try:
+            if self._credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, self._credentials)
+        except RuntimeError:
+            # gRPC does not tell the cause.
+            text = "the address cannot be used, or another process uses it"
+            raise SocketError(errno.EADDRINUSE, text, self._address) from None
         await self._server.start()
         return port
 
@@ -326,8 +342,11 @@ def main(make: Factory, staging: Callable[[], Staging] | None = None) -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     stage = staging() if staging is not None and given.staging else None
-    credentials = mutual_tls(*given.tls) if given.tls else None
+    try:
+        credentials = mutual_tls(*given.tls) if given.tls else None
+    except OSError as error:
+        parser.exit(1, f"error: cannot read `{error.filename}`: {error.strerror}\n")
     try:
         asyncio.run(serve(make, given.address, staging=stage, credentials=credentials))
-    except SocketError as error:
+    except (SocketError, StartError) as error:
         parser.exit(1, f"error: {error}\n")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from stateway.provider.calls import as_error, call
 from stateway.provider.errors import ErrorKind, ProviderError, unsupported
-from stateway.provider.provider import Gone, InSync, Observation, Provider, Watched
+from stateway.provider.provider import Gone, Health, InSync, Observation, Provider, Watched
 from stateway.provider.v1 import provider_pb2 as pb
 
 # The most executions that are read at the same time for one ObserveExecutions.
@@ -20,6 +21,8 @@ _HEARTBEAT = 10.0
 _OPEN_TIMEOUT = 10.0
 
 Handler = Callable[[Any], Awaitable[Any]]
+_Answer = TypeVar("_Answer")
+_log = logging.getLogger("stateway.provider")
 
 
 class Verbs:
@@ -50,22 +53,22 @@ class Verbs:
             "ListDefinitions": (
                 pb.ListDefinitionsRequest,
                 pb.ListDefinitionsResponse,
-                self.plain("definitions", "list_definitions"),
+                self.plain("definitions", "list_definitions", pb.ListDefinitionsResponse),
             ),
             "GetDefinition": (
                 pb.GetDefinitionRequest,
                 pb.Definition,
-                self.plain("definitions", "get_definition"),
+                self.plain("definitions", "get_definition", pb.Definition),
             ),
             "ApplyDefinition": (
                 pb.ApplyDefinitionRequest,
                 pb.Definition,
-                self.plain("apply_definition", "apply_definition"),
+                self.plain("apply_definition", "apply_definition", pb.Definition),
             ),
             "ValidateDefinition": (
                 pb.ValidateDefinitionRequest,
                 pb.ValidateDefinitionResponse,
-                self.plain("apply_definition", "validate_definition"),
+                self.plain("apply_definition", "validate_definition", pb.ValidateDefinitionResponse),
             ),
         }
 
@@ -74,12 +77,24 @@ class Verbs:
         if capability not in self.capabilities:
             raise unsupported(capability)
 
-    def plain(self, capability: str, method: str) -> Handler:
+    async def answer(self, wanted: type[_Answer], method: str, *arguments: Any) -> _Answer:
+        """The result of a method of the provider. A result of another type is a defect."""
+        found = await call(getattr(self.provider, method), *arguments)
+        if not isinstance(found, wanted):
+            raise self._defect(f"{method} returned {type(found).__name__} instead of {wanted.__name__}")
+        return found
+
+    def _defect(self, what: str) -> ProviderError:
+        message = f"the provider has a defect: {type(self.provider).__name__}.{what}"
+        _log.error("%s", message)
+        return ProviderError(ErrorKind.INTERNAL, message, hint="Correct the code of the provider.")
+
+    def plain(self, capability: str, method: str, wanted: type[Any]) -> Handler:
         """A verb that needs no further check."""
 
         async def handle(request: Any) -> Any:
             self.need(capability)
-            return await call(getattr(self.provider, method), request)
+            return await self.answer(wanted, method, request)
 
         return handle
 
@@ -88,17 +103,17 @@ class Verbs:
 
         async def handle(request: Any) -> Observation:
             self.need(name)
-            return without_payloads(await call(getattr(self.provider, name), request))
+            return without_payloads(await self.answer(Observation, name, request))
 
         return handle
 
     async def health(self, request: pb.CheckHealthRequest) -> pb.CheckHealthResponse:
-        health = await call(self.provider.health)
+        health = await self.answer(Health, "health")
         return pb.CheckHealthResponse(engine_version=health.engine_version, detail=health.detail)
 
     async def get(self, request: pb.GetExecutionRequest) -> Observation:
         is_full = request.view == pb.VIEW_FULL
-        seen: Observation = await call(self.provider.get, request.id, is_full)
+        seen = await self.answer(Observation, "get", request.id, is_full)
         return seen if is_full else without_payloads(seen)
 
     async def observe(self, request: pb.ObserveExecutionsRequest) -> pb.ObserveExecutionsResponse:
@@ -110,7 +125,7 @@ class Verbs:
         async def one(id: str) -> pb.ObservedExecution:
             async with free:
                 try:
-                    seen = await call(self.provider.get, id, False)
+                    seen = await self.answer(Observation, "get", id, False)
                     return pb.ObservedExecution(observation=without_payloads(seen))
                 except Exception as error:
                     failed = as_error(error, "ObserveExecutions")
@@ -135,26 +150,25 @@ class Verbs:
                 reason="OPTION_NOT_SUPPORTED",
                 hint=f"Options of this provider: {', '.join(sorted(self.provider.options)) or 'none'}.",
             )
-        return without_payloads(await call(self.provider.start, request))
+        return without_payloads(await self.answer(Observation, "start", request))
 
     async def list(self, request: pb.ListExecutionsRequest) -> pb.ListExecutionsResponse:
         self.need("list")
-        page: pb.ListExecutionsResponse = await call(self.provider.list, request)
+        page = await self.answer(pb.ListExecutionsResponse, "list", request)
         for seen in page.observations:
             without_payloads(seen)
         return page
 
     async def count(self, request: pb.CountExecutionsRequest) -> pb.CountExecutionsResponse:
         self.need("count")
-        return pb.CountExecutionsResponse(groups=await call(self.provider.count))
+        return pb.CountExecutionsResponse(groups=await self.answer(Iterable, "count"))
 
     async def history(self, request: pb.ListEventsRequest) -> pb.ListEventsResponse:
         self.need("history")
         known(pb.ListEventsRequest.Order, request.order)
         if request.order == pb.ListEventsRequest.NEWEST_FIRST:
             self.need("history_newest_first")
-        page: pb.ListEventsResponse = await call(self.provider.history, request)
-        return page
+        return await self.answer(pb.ListEventsResponse, "history", request)
 
     async def cancel(self, request: pb.CancelExecutionRequest) -> Observation:
         known(pb.CancelExecutionRequest.Mode, request.mode)
@@ -166,7 +180,7 @@ class Verbs:
 
     async def _end(self, verb: str, request: pb.CancelExecutionRequest) -> Observation:
         self.need(verb)
-        return without_payloads(await call(getattr(self.provider, verb), request))
+        return without_payloads(await self.answer(Observation, verb, request))
 
     async def retry_from(self, request: pb.RetryFromRequest) -> Observation:
         self.need("retry_from")
@@ -179,7 +193,7 @@ class Verbs:
         for argument, is_given in given.items():
             if is_given and argument not in self.provider.retry_from_takes:
                 raise unsupported(f"retry_from with {argument}")
-        return without_payloads(await call(self.provider.retry_from, request))
+        return without_payloads(await self.answer(Observation, "retry_from", request))
 
     async def purge(self, request: pb.PurgeExecutionRequest) -> pb.PurgeExecutionResponse:
         self.need("purge")
@@ -198,8 +212,24 @@ class Verbs:
             raise unsupported("this scope of a watch")
         self.need(verb)
         arguments = () if verb == "watch_all" else (request.id,)
-        changes: AsyncIterator[Watched] = getattr(self.provider, verb)(*arguments)
-        return changes
+        changes = getattr(self.provider, verb)(*arguments)
+        if not isinstance(changes, AsyncIterable):
+            raise self._defect(f"{verb} returned {type(changes).__name__} instead of an asynchronous generator")
+        return self._checked(verb, changes)
+
+    async def _checked(self, verb: str, changes: AsyncIterable[Any]) -> AsyncIterator[Watched]:
+        is_in_sync = False
+        async for item in changes:
+            if not isinstance(item, (Observation, InSync, Gone)):
+                found = type(item).__name__
+                raise self._defect(f"{verb} yielded {found} instead of Observation, InSync or Gone")
+            is_in_sync = is_in_sync or isinstance(item, InSync)
+            yield item
+        if verb == "watch_all" and not is_in_sync:
+            own = type(self.provider).__name__
+            _log.warning(
+                "%s.watch_all ended before it yielded InSync(); the gateway opens it again and reports nothing", own
+            )
 
     def responses(
         self, request: pb.WatchExecutionsRequest, before: Awaitable[None]
