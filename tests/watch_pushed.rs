@@ -286,6 +286,71 @@ async fn more_executions_than_a_watch_follows_end_the_watch_and_say_so() {
     assert_eq!(present(&gateway, "providers/m").await, ids(&["b", "c"]));
 }
 
+/// A watch of this provider with this filter.
+async fn filtered(
+    gateway: &Running,
+    parent: &str,
+    filter: &str,
+) -> Result<Watching, tonic::Status> {
+    let request = v1::WatchExecutionsRequest {
+        parent: parent.into(),
+        filter: filter.into(),
+        ..Default::default()
+    };
+    Watching::open(gateway, request).await
+}
+
+#[tokio::test]
+async fn the_bound_of_a_watch_is_counted_after_its_filter() {
+    let clock = clock();
+    let gateway = memory(&clock, |gateway, _| {
+        gateway.settings.watch.max_watched_executions = 2;
+    })
+    .await;
+    for id in ["a", "b"] {
+        start(&gateway, "long", id).await;
+    }
+    let mut before = filtered(&gateway, "providers/m", "labels.team = red")
+        .await
+        .expect("it opens");
+    before.expect(Kind::Bookmark).await;
+    let red = v1::StartExecutionRequest {
+        definition: "providers/m/definitions/long".into(),
+        execution_id: "red".into(),
+        labels: [("team".into(), "red".into())].into(),
+        ..Default::default()
+    };
+    let mut executions = gateway.executions().await;
+    executions.start_execution(red).await.expect("it starts");
+    // A watch that was open continues with the executions that its filter admits.
+    while before.next().await.expect("an answer").kind() != Kind::Resync {}
+    let seen = before.expect(Kind::Added).await.execution.expect("one");
+    assert_eq!(seen.name, "providers/m/executions/red");
+    before.expect(Kind::Bookmark).await;
+    // A new one opens, of one provider and of all.
+    for parent in ["providers/m", "providers/-"] {
+        let opened = filtered(&gateway, parent, "labels.team = red").await;
+        let mut opened = opened.expect("it opens");
+        let seen = opened.expect(Kind::Added).await.execution.expect("one");
+        assert_eq!(seen.name, "providers/m/executions/red");
+        let bookmark = opened.expect(Kind::Bookmark).await;
+        assert_eq!(bookmark.unreachable, Vec::<String>::new());
+    }
+    let other = filtered(&gateway, "providers/m", "definition = hello").await;
+    let mut other = other.expect("it opens");
+    other.expect(Kind::Bookmark).await;
+    // What comes later is reported as before.
+    start(&gateway, "hello", "d").await;
+    let change = other.change().await;
+    assert_eq!((change.0, change.1.as_str()), (Kind::Added, "d"));
+    // Too many of those that the filter admits are refused.
+    for filter in ["", "definition = long", "labels.team:* AND id = red"] {
+        let refused = filtered(&gateway, "providers/m", filter).await;
+        let refused = refused.err().expect("a refusal");
+        assert_eq!(reason_of(&refused), "TOO_MANY_EXECUTIONS", "{filter}");
+    }
+}
+
 #[tokio::test]
 async fn a_slow_reader_of_a_pushed_collection_resyncs_and_has_no_ghosts() {
     let puppet = Puppet::pushing();

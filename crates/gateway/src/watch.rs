@@ -4,6 +4,7 @@
 //! publishes each difference once; readers share it. Compare Kubernetes: first the current set,
 //! then a bookmark, then changes, each with a cursor.
 
+mod coverage;
 mod follow;
 mod hub;
 mod listed;

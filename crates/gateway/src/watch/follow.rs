@@ -247,11 +247,12 @@ fn version_decreased(verb: Verb) -> Error {
 /// The refusal to follow more executions than allowed.
 pub(super) fn too_many(hub: &Hub, verb: Verb) -> Error {
     let most = hub.settings.max_watched_executions;
-    let message = format!("the watch covers more than {most} executions, which is the maximum");
+    let message =
+        format!("the watch has to follow more than {most} executions, which is the maximum");
     Error::new(ErrorKind::FailedPrecondition, verb, message)
         .with_reason(TOO_MANY_EXECUTIONS)
         .with_hint(
-            "Narrow the filter, watch single executions, or raise `watch.max_watched_executions`.",
+            "Narrow the filter by `definition`, `labels.<key>` or `sub_state`, watch single executions, or raise `watch.max_watched_executions`.",
         )
 }
 
@@ -276,6 +277,9 @@ pub(super) enum Next {
 pub(super) fn failed(hub: &Hub, upstream: &Upstream, topic: &Topic, error: &Error) -> Next {
     let is_gone = error.kind == ErrorKind::NotFound;
     topic.set_unreachable(!is_gone);
+    if error.reason() == TOO_MANY_EXECUTIONS {
+        hub.set_crowded(&topic.key);
+    }
     if topic.is_synced() {
         if error.reason() == TOO_MANY_EXECUTIONS {
             hub.forget_failed(topic);

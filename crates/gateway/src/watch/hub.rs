@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use metrics::gauge;
-use stateway_model::ExecutionName;
+use stateway_model::{ExecutionName, ProviderId};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +20,9 @@ use crate::status::Refusal;
 use crate::token::Sealer;
 use crate::upstream::{Upstream, Upstreams};
 
+/// How long a provider counts as crowded: finding out again reads as many executions as a watch follows.
+const CROWDED_FOR: Duration = Duration::from_secs(300);
+
 /// Where readers and followers meet.
 pub(crate) struct Hub {
     pub(super) upstreams: Arc<Upstreams>,
@@ -29,7 +32,9 @@ pub(crate) struct Hub {
     pub(super) stop: CancellationToken,
     topics: Mutex<HashMap<TopicKey, Arc<Topic>>>,
     /// Wakes a provider's poller; it exists while the poller runs.
-    pollers: Mutex<HashMap<stateway_model::ProviderId, Arc<Notify>>>,
+    pollers: Mutex<HashMap<ProviderId, Arc<Notify>>>,
+    /// Providers with more open executions than a watch follows, and when that was found.
+    crowded: Mutex<HashMap<ProviderId, Instant>>,
     tasks: TaskTracker,
 }
 
@@ -58,6 +63,7 @@ impl Hub {
             stop,
             topics: Mutex::default(),
             pollers: Mutex::default(),
+            crowded: Mutex::default(),
             tasks: TaskTracker::new(),
         })
     }
@@ -103,8 +109,8 @@ impl Hub {
             subject,
         };
         let topics = self.topics();
-        // Topics that ask for finished executions learn of it from the provider.
-        [key(Subject::One(id.clone())), key(Subject::Open)]
+        // Narrower topics learn of it from the provider.
+        [key(Subject::One(id.clone())), key(Subject::all_open())]
             .iter()
             .filter_map(|key| topics.get(key).filter(|topic| topic.is_synced()).cloned())
             .collect()
@@ -198,7 +204,7 @@ impl Hub {
         });
     }
 
-    fn wake_poller(&self, provider: &stateway_model::ProviderId) {
+    fn wake_poller(&self, provider: &ProviderId) {
         if let Some(wake) = self.pollers().get(provider) {
             wake.notify_one();
         }
@@ -251,11 +257,31 @@ impl Hub {
         }
     }
 
+    /// Takes note that a topic has more executions than a watch follows.
+    pub(super) fn set_crowded(&self, key: &TopicKey) {
+        if key.subject == Subject::all_open() {
+            let mut crowded = self.crowded();
+            crowded.insert(key.provider.clone(), Instant::now());
+        }
+    }
+
+    /// Whether a provider had more open executions than a watch follows a while ago. Then a watch follows
+    /// only those that its filter can admit; until then, watches share one topic.
+    pub(super) fn is_crowded(&self, provider: &ProviderId) -> bool {
+        let crowded = self.crowded();
+        let found = crowded.get(provider);
+        found.is_some_and(|found| found.elapsed() < CROWDED_FOR)
+    }
+
+    fn crowded(&self) -> MutexGuard<'_, HashMap<ProviderId, Instant>> {
+        self.crowded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn topics(&self) -> MutexGuard<'_, HashMap<TopicKey, Arc<Topic>>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pollers(&self) -> MutexGuard<'_, HashMap<stateway_model::ProviderId, Arc<Notify>>> {
+    fn pollers(&self) -> MutexGuard<'_, HashMap<ProviderId, Arc<Notify>>> {
         self.pollers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,8 +17,8 @@ use crate::convert;
 
 /// The most removals that are remembered to recognise late answers.
 const MOST_GONE: usize = 1_024;
-/// The most finished executions that are remembered where they are not followed, to recognise late reports.
-const MOST_FINISHED: usize = 1_024;
+/// The most executions that are remembered after they left the set, to recognise late reports.
+const MOST_LEFT: usize = 1_024;
 
 /// An execution as last seen. Its wire form is made once, however many readers there are.
 pub(super) struct Seen {
@@ -87,13 +87,25 @@ pub(super) struct Bound(pub(super) usize);
 #[derive(Debug, Clone)]
 pub(super) enum Follows {
     Everything,
-    /// Executions that have not finished. One that finishes is reported and then forgotten.
+    /// Executions that have not finished and have what the hints say. One that finishes or has it no more is
+    /// reported and then forgotten.
     Open {
+        within: Arc<Hints>,
         /// An execution that ended after this time is reported although it was not known before.
         since: Timestamp,
     },
     /// Executions that have what the hints say, and known ones that have it no more.
     Within(Arc<Hints>),
+}
+
+impl Follows {
+    /// Whether an execution that is known is part of the set.
+    fn shows(&self, execution: &Execution) -> bool {
+        match self {
+            Self::Everything | Self::Within(_) => true,
+            Self::Open { within, .. } => within.admit(execution),
+        }
+    }
 }
 
 /// There are more executions than the bound allows.
@@ -115,9 +127,9 @@ pub(super) enum Taken {
 pub(super) struct Present {
     bound: Bound,
     follows: Follows,
-    /// Known executions that have finished, oldest end first, where finished ones are forgotten. Some of
-    /// them may be open again.
-    finished: VecDeque<ExecutionId>,
+    /// Known executions that are no part of the set any more, those that left first first, where they are
+    /// forgotten. Some of them may be part of it again.
+    left: VecDeque<ExecutionId>,
     /// The provider has reported what there is, so that what it pushes now is news.
     in_sync: bool,
     known: BTreeMap<ExecutionId, Known>,
@@ -181,7 +193,7 @@ impl Present {
         Self {
             bound,
             follows,
-            finished: VecDeque::new(),
+            left: VecDeque::new(),
             in_sync: false,
             known: BTreeMap::new(),
             round: 0,
@@ -197,32 +209,34 @@ impl Present {
 
     /// Whether a known execution is part of the current set.
     fn shows(&self, known: &Known) -> bool {
-        let is_open_only = matches!(self.follows, Follows::Open { .. });
-        !(is_open_only && known.seen.execution.sub_state.is_terminal())
+        self.follows.shows(&known.seen.execution)
     }
 
     /// Whether an execution that was not known is taken up.
     fn begins_with(&self, execution: &Execution, source: Source) -> bool {
         match &self.follows {
             Follows::Everything => true,
-            Follows::Open { since } => {
+            Follows::Open { within, since } => {
                 let is_news = matches!(source, Source::Push { .. }) && self.in_sync;
-                !execution.sub_state.is_terminal()
-                    || is_news
-                    || execution.end_time.is_some_and(|end| end >= *since)
+                let ended = || is_news || execution.end_time.is_some_and(|end| end >= *since);
+                within.admit(execution)
+                    || execution.sub_state.is_terminal() && within.admit_kind(execution) && ended()
             }
             Follows::Within(hints) => hints.admit(execution),
         }
     }
 
-    /// Forgets the executions that finished first, without reporting it.
-    fn trim_finished(&mut self, id: ExecutionId) {
-        self.finished.push_back(id);
-        while self.finished.len() > MOST_FINISHED
-            && let Some(oldest) = self.finished.pop_front()
+    /// Forgets the executions that left first, without reporting it.
+    fn trim_left(&mut self, id: ExecutionId) {
+        self.left.push_back(id);
+        while self.left.len() > MOST_LEFT
+            && let Some(oldest) = self.left.pop_front()
         {
-            let finished = |known: &Known| known.seen.execution.sub_state.is_terminal();
-            if self.known.get(&oldest).is_some_and(finished) {
+            if self
+                .known
+                .get(&oldest)
+                .is_some_and(|known| !self.shows(known))
+            {
                 self.known.remove(&oldest);
             }
         }
@@ -254,10 +268,10 @@ impl Present {
     /// Takes a sighting unless something newer is known.
     pub(super) fn see(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
         let taken = self.take(sighting, source)?;
-        if let (Follows::Open { .. }, Taken::Change { before, after }) = (&self.follows, &taken) {
-            let finished = |seen: &Seen| seen.execution.sub_state.is_terminal();
-            if finished(after) && !before.as_ref().is_some_and(|before| finished(before)) {
-                self.trim_finished(after.execution.name.id.clone());
+        if let Taken::Change { before, after } = &taken {
+            let left = |seen: &Seen| !self.follows.shows(&seen.execution);
+            if left(after) && !before.as_ref().is_some_and(|before| left(before)) {
+                self.trim_left(after.execution.name.id.clone());
             }
         }
         Ok(taken)
@@ -379,6 +393,12 @@ mod tests {
         }
     }
 
+    fn waiting(name: &str, version: u64) -> Sighting {
+        let mut sighting = sighting(name, RUNNING, Some(version));
+        sighting.execution.sub_state = WAITING;
+        sighting
+    }
+
     fn shown(present: &Present) -> Vec<(String, SubState)> {
         let all = present.shown();
         all.map(|seen| {
@@ -397,6 +417,7 @@ mod tests {
 
     const RUNNING: SubState = SubState::Running;
     const SUCCEEDED: SubState = SubState::Succeeded;
+    const WAITING: SubState = SubState::Waiting;
 
     #[test]
     fn a_late_answer_does_not_replace_a_newer_version() {
@@ -538,8 +559,13 @@ mod tests {
         assert!(!present.is_doubtful(&sighting("b", RUNNING, Some(2))));
     }
 
+    fn open_within(hints: Hints, since: Timestamp) -> Present {
+        let within = Arc::new(hints);
+        Present::new(Bound(10_000), Follows::Open { within, since })
+    }
+
     fn open_only(since: Timestamp) -> Present {
-        Present::new(Bound(10_000), Follows::Open { since })
+        open_within(Hints::open(), since)
     }
 
     #[test]
@@ -576,7 +602,7 @@ mod tests {
     fn the_memory_of_finished_executions_is_bounded() {
         let mut present = open_only(Timestamp::now());
         present.end_round();
-        for number in 0..3 * MOST_FINISHED {
+        for number in 0..3 * MOST_LEFT {
             let name = format!("e{number}");
             present
                 .see(sighting(&name, RUNNING, Some(1)), PUSH)
@@ -585,9 +611,56 @@ mod tests {
                 .see(sighting(&name, SUCCEEDED, Some(2)), PUSH)
                 .unwrap();
         }
-        assert_eq!(present.known.len(), MOST_FINISHED);
+        assert_eq!(present.known.len(), MOST_LEFT);
         present.begin_round();
         assert_eq!(present.absent().count(), 0);
+    }
+
+    #[test]
+    fn a_narrowed_set_of_open_executions_forgets_what_leaves_it_and_has_no_others() {
+        let mut hints = Hints::open();
+        hints.sub_states = vec![WAITING];
+        let mut present = open_within(hints, Timestamp::now());
+        present.end_round();
+        for number in 0..3 * MOST_LEFT {
+            let name = format!("e{number}");
+            let other = present.see(sighting(&name, RUNNING, Some(1)), PUSH);
+            assert!(matches!(other, Ok(Taken::Nothing)));
+            present.see(waiting(&name, 2), PUSH).unwrap();
+            assert_eq!(shown(&present), [(name.clone(), WAITING)]);
+            // Readers learn that it has left.
+            let left = present.see(sighting(&name, RUNNING, Some(3)), PUSH);
+            let Ok(Taken::Change { before, .. }) = left else {
+                panic!("no change");
+            };
+            assert!(before.is_some());
+            assert_eq!(shown(&present), []);
+        }
+        assert_eq!(present.known.len(), MOST_LEFT);
+        // One that comes again is part of the set again.
+        let name = format!("e{}", 3 * MOST_LEFT - 1);
+        present.see(waiting(&name, 4), PUSH).unwrap();
+        assert_eq!(shown(&present), [(name, WAITING)]);
+    }
+
+    #[test]
+    fn a_set_narrowed_by_a_label_does_not_report_the_ends_of_others() {
+        let mut hints = Hints::open();
+        hints.labels = vec![("team".into(), "red".into())];
+        let mut present = open_within(hints, Timestamp::now());
+        present.end_round();
+        let other = present.see(sighting("other", SUCCEEDED, Some(1)), PUSH);
+        assert!(matches!(other, Ok(Taken::Nothing)));
+        let labelled = |sub_state, version| {
+            let mut sighting = sighting("ours", sub_state, Some(version));
+            let labels = &mut sighting.execution.labels;
+            labels.insert("team".into(), "red".into());
+            sighting
+        };
+        let end = present.see(labelled(SUCCEEDED, 1), PUSH);
+        assert!(matches!(end, Ok(Taken::Change { before: None, .. })));
+        present.see(labelled(RUNNING, 2), PUSH).unwrap();
+        assert_eq!(shown(&present), [("ours".into(), RUNNING)]);
     }
 
     #[test]

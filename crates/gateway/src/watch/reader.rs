@@ -4,10 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
-use stateway_model::{ExecutionName, ProviderId};
+use stateway_model::ExecutionName;
 use stateway_proto::v1;
 use stateway_proto::v1::WatchExecutionsResponse as Response;
 use stateway_proto::v1::watch_executions_response::Kind;
@@ -17,9 +16,10 @@ use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 use tonic::{Code, Status};
 
+use super::coverage::Coverage;
 use super::hub::{Hub, Membership};
 use super::present::Seen;
-use super::topic::{Change, News as TopicNews, Subject, TopicKey};
+use super::topic::{Change, News as TopicNews};
 use crate::access::Access;
 use crate::parent::Parent;
 use crate::status::Refusal;
@@ -51,6 +51,8 @@ pub(crate) struct WatchRequest {
 type Cursor = Vec<(u64, u64)>;
 /// The place at a topic that has ended: its current set is sent again when it is resumed.
 const NOWHERE: (u64, u64) = (0, 0);
+/// How long a reader waits for a narrower topic after the one that it had became too large.
+const NARROWED_WITHIN: Duration = Duration::from_secs(30);
 type TopicStream = BoxStream<'static, (usize, Result<TopicNews, BroadcastStreamRecvError>)>;
 
 /// What a reader waited for.
@@ -68,8 +70,7 @@ enum News {
 pub(crate) struct Reader {
     hub: Arc<Hub>,
     members: Vec<Membership>,
-    /// A provider that cannot be watched is named in the bookmarks and does not end the stream.
-    tolerant: bool,
+    coverage: Coverage,
     filter: Filter,
     access: Access,
     purpose: String,
@@ -94,30 +95,12 @@ impl Reader {
         request: WatchRequest,
         deadline: std::time::Instant,
     ) -> Result<Self, Status> {
-        let (keys, tolerant) = topics(hub, &request);
-        let mut members = Vec::new();
-        let mut patience = Duration::ZERO;
-        for key in keys {
-            if let Some(upstream) = hub.upstreams.get(&key.provider) {
-                patience = patience.max(upstream.settings.multi_provider_timeout);
-                members.push(hub.join(upstream, key)?);
-            }
-        }
-        let synced = join_all(members.iter().map(|member| member.topic.synced()));
-        if tolerant {
-            // A provider that takes longer is named in the bookmark; its executions come later, as
-            // changes.
-            let patience = (Instant::now() + patience).min(deadline.into());
-            let _ = tokio::time::timeout_at(patience, synced).await;
-        } else {
-            let synced = tokio::time::timeout_at(deadline.into(), synced).await;
-            let synced = synced.map_err(|_| not_in_time())?;
-            synced.into_iter().collect::<Result<Vec<()>, Status>>()?;
-        }
+        let coverage = Coverage::of(&request);
+        let members = coverage.join(hub, &request.access, deadline).await?;
         let mut reader = Self {
             hub: hub.clone(),
             members,
-            tolerant,
+            coverage,
             filter: request.filter,
             access: request.access,
             purpose: request.purpose,
@@ -267,15 +250,37 @@ impl Reader {
             () = tokio::time::sleep_until(due) => Ok(News::Quiet),
             Some((index, item)) = self.news.next() => match item {
                 Ok(TopicNews::Change(change)) => Ok(News::Change(index, change)),
-                Ok(TopicNews::Failed(status)) if !self.tolerant => Err(Status::clone(&status)),
-                Ok(TopicNews::Failed(_)) | Err(BroadcastStreamRecvError::Lagged(_)) => {
-                    metrics::counter!("stateway_watch_resyncs_total").increment(1);
-                    self.take_snapshot();
-                    self.owes_resync = true;
+                Ok(TopicNews::Failed(status)) => self.narrow_or_end(&status).await,
+                Err(BroadcastStreamRecvError::Lagged(_)) => {
+                    self.resync();
                     Ok(News::Again)
                 }
             },
         }
+    }
+
+    /// A topic has ended. Where the provider turned out to have too many open executions, the reader continues
+    /// with those that its filter can admit.
+    async fn narrow_or_end(&mut self, status: &Status) -> Result<News, Status> {
+        let Self { hub, access, .. } = &*self;
+        if self.coverage.is_narrower_than(&self.members, hub, access) {
+            let deadline = std::time::Instant::now() + NARROWED_WITHIN;
+            let joined = tokio::select! {
+                () = hub.stop.cancelled() => return Err(draining("Resume from the last cursor.")),
+                joined = self.coverage.join(hub, access, deadline) => joined,
+            };
+            self.members = joined?;
+        } else if !self.coverage.tolerant {
+            return Err(status.clone());
+        }
+        self.resync();
+        Ok(News::Again)
+    }
+
+    fn resync(&mut self) {
+        metrics::counter!("stateway_watch_resyncs_total").increment(1);
+        self.take_snapshot();
+        self.owes_resync = true;
     }
 
     /// What a change means to this reader: nothing, if it concerns only what the filter leaves
@@ -331,52 +336,6 @@ impl Reader {
 
     fn sealed_cursor(&self) -> String {
         self.hub.sealer.seal(&self.purpose, &self.cursor)
-    }
-}
-
-/// The topics a request covers, and whether one of them may be unreachable.
-fn topics(hub: &Hub, request: &WatchRequest) -> (Vec<TopicKey>, bool) {
-    match &request.target {
-        Target::One(name) => {
-            let key = TopicKey {
-                provider: name.provider.clone(),
-                subject: Subject::One(name.id.clone()),
-            };
-            (vec![key], false)
-        }
-        Target::Some(names) => {
-            let keys = names.iter().map(|name| TopicKey {
-                provider: name.provider.clone(),
-                subject: Subject::One(name.id.clone()),
-            });
-            (keys.collect(), true)
-        }
-        Target::Collection(Parent::One(provider)) => {
-            (vec![collection(provider, &request.filter)], false)
-        }
-        Target::Collection(Parent::All) => {
-            let concerned = hub
-                .upstreams
-                .keys()
-                .filter(|id| request.filter.concerns(id) && request.access.may_read(id));
-            let keys = concerned.map(|id| collection(id, &request.filter));
-            (keys.collect(), true)
-        }
-    }
-}
-
-/// The executions of a provider that a filter may admit. Finished executions, which may be many more than
-/// open ones, are followed only if the filter asks for them.
-fn collection(provider: &ProviderId, filter: &Filter) -> TopicKey {
-    let hints = filter.hints(provider);
-    let subject = if filter.decides_on_finished() && hints.admit_finished() {
-        Subject::Within(Arc::new(hints))
-    } else {
-        Subject::Open
-    };
-    TopicKey {
-        provider: provider.clone(),
-        subject,
     }
 }
 

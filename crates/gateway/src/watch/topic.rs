@@ -26,18 +26,26 @@ pub(super) struct TopicKey {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
     One(ExecutionId),
-    /// The executions that have not finished, and the ends of executions.
-    Open,
+    /// The executions that have not finished and have what the hints say, and the ends of executions.
+    Open(Arc<Hints>),
     /// The executions that have what the hints say, finished ones too.
     Within(Arc<Hints>),
+}
+
+impl Subject {
+    /// All executions that have not finished: most readers share this topic.
+    pub(super) fn all_open() -> Self {
+        Self::Open(Arc::new(Hints::open()))
+    }
 }
 
 impl TopicKey {
     pub(super) fn scope(&self) -> WatchScope {
         match &self.subject {
             Subject::One(id) => WatchScope::One(id.clone()),
-            Subject::Open => WatchScope::Within(Box::new(Hints::open())),
-            Subject::Within(hints) => WatchScope::Within(Box::new(Hints::clone(hints))),
+            Subject::Open(hints) | Subject::Within(hints) => {
+                WatchScope::Within(Box::new(Hints::clone(hints)))
+            }
         }
     }
 
@@ -45,7 +53,7 @@ impl TopicKey {
     pub(super) const fn execution(&self) -> Option<&ExecutionId> {
         match &self.subject {
             Subject::One(id) => Some(id),
-            Subject::Open | Subject::Within(_) => None,
+            Subject::Open(_) | Subject::Within(_) => None,
         }
     }
 
@@ -53,8 +61,7 @@ impl TopicKey {
     pub(super) fn hints(&self) -> Hints {
         match &self.subject {
             Subject::One(_) => Hints::none(),
-            Subject::Open => Hints::open(),
-            Subject::Within(hints) => Hints::clone(hints),
+            Subject::Open(hints) | Subject::Within(hints) => Hints::clone(hints),
         }
     }
 }
@@ -143,11 +150,12 @@ impl Topic {
         // A collection is lively; one execution never has that much to report.
         let buffer = match &key.subject {
             Subject::One(_) => manner.buffer.clamp(1, MOST_OF_ONE),
-            Subject::Open | Subject::Within(_) => manner.buffer.max(1),
+            Subject::Open(_) | Subject::Within(_) => manner.buffer.max(1),
         };
         let follows = match &key.subject {
             Subject::One(_) => Follows::Everything,
-            Subject::Open => Follows::Open {
+            Subject::Open(within) => Follows::Open {
+                within: Arc::clone(within),
                 since: jiff::Timestamp::now(),
             },
             Subject::Within(hints) => Follows::Within(Arc::clone(hints)),
@@ -232,9 +240,10 @@ impl Topic {
 
     /// Ends the topic: its readers get the status, and the current set is released.
     pub(super) fn end(&self, status: Status) {
-        self.sync.send_replace(Sync::Failed(status.clone()));
         let mut inner = self.inner();
+        // Before anyone learns of the failure.
         inner.ended = true;
+        self.sync.send_replace(Sync::Failed(status.clone()));
         inner.present.clear();
         inner.latest.clear();
         // Cursors of before do not lead over the gap.

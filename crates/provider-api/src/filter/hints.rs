@@ -52,12 +52,29 @@ impl Hints {
         self.sub_states.iter().any(|state| state.is_terminal())
     }
 
+    /// The executions of these that have not finished, as far as [`admit`](Self::admit) tells them apart.
+    #[must_use]
+    pub fn open_part(&self) -> Self {
+        let mut hints = Self::open();
+        hints
+            .sub_states
+            .retain(|state| self.sub_states.contains(state));
+        hints.definition.clone_from(&self.definition);
+        hints.labels.clone_from(&self.labels);
+        hints
+    }
+
     /// Whether an execution has the sub-state, the definition and the labels.
     #[must_use]
     pub fn admit(&self, execution: &Execution) -> bool {
+        self.sub_states.contains(&execution.sub_state) && self.admit_kind(execution)
+    }
+
+    /// Whether an execution has the definition and the labels, which never change.
+    #[must_use]
+    pub fn admit_kind(&self, execution: &Execution) -> bool {
         let label = |(key, value): &(String, String)| execution.labels.get(key) == Some(value);
-        self.sub_states.contains(&execution.sub_state)
-            && self.labels.iter().all(label)
+        self.labels.iter().all(label)
             && self
                 .definition
                 .as_ref()
