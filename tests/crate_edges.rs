@@ -11,9 +11,22 @@ const EDGES: &[(&str, &[&str])] = &[
     ("chance", &[]),
     // A browser without a script, for tests.
     ("visitor", &[]),
+    // A PostgreSQL server for tests.
+    ("postgres-peer", &[]),
     ("provider-api", &["model"]),
     ("contract-kit", &["provider-api", "model"]),
-    ("trajectory-kit", &["provider-api", "replay", "model"]),
+    (
+        "trajectory-kit",
+        &[
+            "chance",
+            "machine-check",
+            "provider-api",
+            "replay",
+            "machine",
+            "definition",
+            "model",
+        ],
+    ),
     ("definition", &["model"]),
     ("machine", &["definition", "model"]),
     ("driver", &["machine", "model"]),
@@ -44,9 +57,25 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("host-restate", &["hosted"]),
+    (
+        "host-temporal",
+        &[
+            "hosted",
+            "machine",
+            "provider-temporal",
+            "provider-api",
+            "model",
+        ],
+    ),
     ("provider-restate", &["hosted", "provider-api", "model"]),
-    ("provider-step-functions", &["provider-api", "model"]),
-    ("provider-temporal", &["provider-api", "model"]),
+    (
+        "provider-step-functions",
+        &["hosted", "provider-api", "model"],
+    ),
+    (
+        "provider-temporal",
+        &["hosted", "machine", "provider-api", "model"],
+    ),
     (
         "provider-builtin",
         &["engine", "hosted", "machine", "provider-api", "model"],
@@ -72,7 +101,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "engine",
-        &["driver", "machine", "replay", "definition", "model"],
+        &[
+            "driver",
+            "lease",
+            "machine",
+            "replay",
+            "definition",
+            "model",
+        ],
     ),
     (
         "gateway",
@@ -104,6 +140,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "gateway",
             "identity",
             "host-restate",
+            "host-temporal",
             "model",
             "phrases",
             "proto",

@@ -2,8 +2,10 @@
 
 use stateway_client::v1;
 use stateway_client::v1::definition_step::{Consequence, Kind};
+use stateway_client::v1::definitions_client::DefinitionsClient;
 use stateway_client::v1::diagnostic::Severity;
 use stateway_client::v1::portability::Verdict;
+use stateway_client::v1::triggers_client::TriggersClient;
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -446,11 +448,65 @@ async fn a_misspelt_definition_is_no_question_of_the_provider_where_several_coul
             Some("hello".to_owned())
         )
     );
-    // A name that exists needs the provider.
-    let status = client.start_execution(start("definitions/hello")).await;
-    let status = status.unwrap_err();
-    assert_eq!(status.code(), Code::InvalidArgument);
-    assert!(status.message().contains("`parent`"), "{status}");
+    // A definition that one of them has starts there.
+    let started = client.start_execution(start("definitions/hello")).await;
+    let name = started.unwrap().into_inner().name;
+    assert!(name.starts_with("providers/b/"), "{name}");
+}
+
+#[tokio::test]
+async fn one_of_several_providers_is_the_default_of_a_definition() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |name: &str| crate::support::BuiltIn::open(directory.path().join(name));
+    let two = TestGateway::new()
+        .with_engine("b", open("b.db"))
+        .with_engine("c", open("c.db"))
+        .start()
+        .await;
+    let channel = two.channel().await;
+    let mut definitions = DefinitionsClient::new(channel.clone());
+    let source = "name: nightly\ntrigger: {event: tick, schedule: '0 3 * * *'}\nsteps: [{name: a, sleep: 1s}]";
+    let apply = v1::ApplyDefinitionRequest {
+        source: source.to_owned(),
+        ..Default::default()
+    };
+    definitions.apply_definition(apply).await.unwrap();
+    let found = definitions.get_definition(get("definitions/nightly")).await;
+    let found = found.unwrap().into_inner();
+    assert_eq!(found.default_provider, "providers/b");
+    assert!(found.trigger.unwrap().disabled.is_none());
+    let mut executions = two.executions().await;
+    let started = executions
+        .start_execution(start("definitions/nightly"))
+        .await;
+    let name = started.unwrap().into_inner().name;
+    assert!(name.starts_with("providers/b/"), "{name}");
+    // An event starts it on the default provider and on no other.
+    let mut triggers = TriggersClient::new(channel);
+    let event = v1::PublishEventRequest {
+        parent: "providers/-".to_owned(),
+        event: "tick".to_owned(),
+        ..Default::default()
+    };
+    let published = triggers.publish_event(event).await.unwrap().into_inner();
+    assert_eq!(
+        (published.executions.len(), published.refused.len()),
+        (1, 0)
+    );
+    // It is the default already; the other one cannot store that it is.
+    let migrate = |provider: &str| v1::MigrateDefinitionRequest {
+        name: "definitions/nightly".to_owned(),
+        provider: provider.to_owned(),
+        ..Default::default()
+    };
+    let moved = definitions.migrate_definition(migrate("providers/b")).await;
+    let moved = moved.unwrap().into_inner();
+    assert_eq!(moved.previous_provider, "providers/b");
+    assert_eq!(moved.open_executions[0].count, 2);
+    let refused = definitions.migrate_definition(migrate("providers/c")).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+    let found = definitions.get_definition(get("definitions/nightly")).await;
+    assert_eq!(found.unwrap().into_inner().default_provider, "providers/b");
 }
 
 #[tokio::test]

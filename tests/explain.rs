@@ -29,7 +29,7 @@ async fn a_back_off_is_explained_by_its_step_and_attempts() {
         .into_inner();
     assert_eq!(answer.execution.unwrap().sub_state(), SubState::BackingOff);
     assert!(
-        answer.summary.starts_with("shown as backing-off because"),
+        answer.summary.starts_with("backing-off: "),
         "{}",
         answer.summary
     );

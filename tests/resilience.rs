@@ -1,8 +1,8 @@
 //! What must not go wrong when providers, readers and writers get in each other's way.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use stateway_client::v1::provider_health::Status as Serving;
+use stateway_client::v1::provider_health::{Breaker, Status as Serving};
 use stateway_client::v1::watch_executions_response::Kind;
 use stateway_client::v1::{
     GetProviderRequest, ListExecutionsRequest, RetryFromRequest, StartExecutionRequest, SubState,
@@ -12,7 +12,7 @@ use stateway_model::ExecutionId;
 use stateway_provider_api::{ErrorKind, NativeState, Observation, RetryEvidence, RetryPhase, Verb};
 use tonic::Request;
 
-use crate::support::{Puppet, TestGateway, Watching, clock};
+use crate::support::{Puppet, Running, TestGateway, Watching, clock};
 
 const ONE: &str = "providers/p/executions/x";
 
@@ -97,6 +97,14 @@ async fn changes_that_the_filter_leaves_out_do_not_put_the_heartbeat_off() {
     busy.abort();
 }
 
+async fn breaker(gateway: &Running) -> Breaker {
+    let name = "providers/p".to_owned();
+    let mut providers = gateway.providers().await;
+    let answer = providers.get_provider(GetProviderRequest { name }).await;
+    let health = answer.expect("a provider").into_inner().health;
+    health.expect("health").breaker()
+}
+
 #[tokio::test]
 async fn polling_a_dead_provider_opens_its_breaker() {
     let puppet = Puppet::new();
@@ -110,12 +118,15 @@ async fn polling_a_dead_provider_opens_its_breaker() {
     watching.expect(Kind::Added).await;
     puppet.fail(ErrorKind::Unavailable, None);
     let before = puppet.asked(Verb::Get);
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    let open = async {
+        while breaker(&gateway).await != Breaker::Open {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let open = tokio::time::timeout(Duration::from_secs(30), open).await;
+    open.expect("the polls open the breaker");
     let asked = puppet.asked(Verb::Get) - before;
-    assert!(
-        (1..=4).contains(&asked),
-        "it was asked {asked} times in 20 polls"
-    );
+    assert!((1..=4).contains(&asked), "it was asked {asked} times");
 }
 
 #[tokio::test]
@@ -132,13 +143,15 @@ async fn an_overdue_attempt_does_not_keep_polling_fast() {
     let mut gateway = TestGateway::new().with_puppet("p", &puppet);
     gateway.settings.default_upstream.max_poll_interval = Duration::from_secs(1);
     let gateway = gateway.start().await;
+    let begin = Instant::now();
     let mut watching = Watching::on(&gateway, "providers/p").await;
     watching.expect(Kind::Added).await;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let lists = puppet.asked(Verb::List);
+    // The pauses between them are 10, 20, 40, 80, 160, 320, 640 and 1,000 ms.
+    puppet.until_asked(Verb::List, 9).await;
+    let took = begin.elapsed();
     assert!(
-        lists < 15,
-        "{lists} full lists in 1.5 s at a slowest pace of 1 s"
+        took >= Duration::from_secs(1),
+        "nine lists in {took:?} at a slowest pace of 1 s"
     );
 }
 

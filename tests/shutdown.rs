@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use stateway_client::v1::WaitExecutionRequest;
 use stateway_client::v1::watch_executions_response::Kind;
+use stateway_provider_api::Verb;
 use tonic::Code;
 
 use crate::support::{Puppet, TestGateway, Watching, reason_of};
@@ -86,6 +87,7 @@ async fn watches_and_reads_of_a_hanging_provider_do_not_delay_the_end() {
     all.expect(Kind::Added).await;
     puppet.hang(true);
     let mut client = gateway.executions().await;
+    let before = puppet.asked(Verb::Get);
     let reading = tokio::spawn(async move {
         let request = stateway_client::v1::GetExecutionRequest {
             name: ONE.into(),
@@ -93,7 +95,7 @@ async fn watches_and_reads_of_a_hanging_provider_do_not_delay_the_end() {
         };
         client.get_execution(request).await
     });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    puppet.until_asked(Verb::Get, before + 1).await;
     let began = Instant::now();
     gateway.stop();
     gateway.stopped().await.expect("a clean end");

@@ -7,9 +7,11 @@ use serde_json::json;
 use stateway_client::v1::{
     ExecutionView, GetExecutionRequest, Offer, Payload, StartExecutionRequest, SubState,
 };
+use stateway_model::ExecutionId;
+use stateway_provider_api::{NativeState, Observation, Verb};
 use tonic::{Code, Request};
 
-use crate::support::{BuiltInRig, TestGateway, clock, reason_of};
+use crate::support::{BuiltInRig, Puppet, TestGateway, clock, error_info, reason_of};
 
 fn start(request_id: &str, input: &'static str) -> StartExecutionRequest {
     StartExecutionRequest {
@@ -199,4 +201,32 @@ async fn a_start_that_waits_is_answered_with_the_end_of_the_execution() {
     let ended = waiting.await.unwrap().expect("the end").into_inner();
     assert_eq!(ended.name, unfinished.name);
     assert_eq!(ended.sub_state(), SubState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_start_that_waits_for_an_output_beyond_one_message_says_which_execution_it_was() {
+    let puppet = Puppet::new();
+    let mut gateway = TestGateway::new().with_puppet("p", &puppet);
+    gateway.settings.max_message_bytes = 1_000;
+    let gateway = gateway.start().await;
+    let start = StartExecutionRequest {
+        definition: "providers/p/definitions/any".into(),
+        execution_id: "large".into(),
+        wait: true,
+        ..Default::default()
+    };
+    let mut client = gateway.executions().await;
+    let ending = async {
+        puppet.until_asked(Verb::Start, 1).await;
+        let id = ExecutionId::new("large").unwrap();
+        let mut ended = Observation::new(id, NativeState::new("SUCCEEDED"));
+        ended.output = Some(stateway_model::Payload::json(vec![b' '; 2_000]));
+        puppet.show_observation(ended);
+    };
+    let (started, ()) = tokio::join!(client.start_execution(start), ending);
+    let refused = started.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange);
+    let (reason, metadata) = error_info(&refused);
+    assert_eq!(reason, "RESPONSE_TOO_LARGE");
+    assert_eq!(metadata["execution"], "providers/p/executions/large");
 }

@@ -22,7 +22,10 @@ pub(crate) fn worker(gateway: &str) -> Worker {
         .role("shipping")
         .capacity(4)
         .on("reserve", |task: Task| async move {
-            Ok(json!({"reservation": format!("r-{}", task.token())}))
+            // The same in every attempt, so that a repeated task makes no second reservation. The token differs
+            // in each hand-out.
+            let execution = task.execution().rsplit('/').next().unwrap_or_default();
+            Ok(json!({"reservation": format!("r-{execution}-{}", task.step())}))
         })
         .on("charge", |task: Task| async move {
             let charge: Charge = task.input()?;

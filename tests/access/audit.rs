@@ -1,9 +1,13 @@
-//! What the access rules hide is recorded as a refusal, and a definition by its name.
+//! What the access rules hide and what does not exist is recorded as a refusal, and a definition by its name.
 
+use stateway_audit::Record;
 use stateway_client::v1;
+use stateway_provider_api::ErrorKind;
 use tonic::Code;
 
-use super::rig::{AccessRig, ORDER, RELEASE};
+use super::probing::{OPERATORS, every_verb};
+use super::rig::{AccessRig, CALLERS, ORDER, RELEASE, TENANTS, name};
+use crate::support::{Puppet, TestGateway};
 
 /// Verb, actor, object and outcome of the records after the given number.
 fn told(rig: &AccessRig, skipped: usize) -> Vec<[String; 4]> {
@@ -27,32 +31,94 @@ async fn pending(rig: &AccessRig) -> String {
     }
 }
 
-#[tokio::test]
-async fn a_hidden_approval_leaves_a_record_and_an_absent_one_does_not() {
-    let rig = AccessRig::audited().await;
-    rig.apply(RELEASE).await;
-    rig.begin("ada", "release", ("a1", "acme")).await.unwrap();
-    let name = pending(&rig).await;
-    let before = rig.records().len();
-    let mut client = rig.approvals().await;
-    let get = |name: &str| v1::GetApprovalRequest { name: name.into() };
-    let hidden = client.get_approval(rig.by("eve", get(&name))).await;
-    assert_eq!(hidden.unwrap_err().code(), Code::NotFound);
-    let absent = name.replace("a1", "a2");
-    let absent = client.get_approval(rig.by("eve", get(&absent))).await;
-    assert_eq!(absent.unwrap_err().code(), Code::NotFound);
-    client
-        .get_approval(rig.by("ada", get(&name)))
-        .await
-        .unwrap();
-    let expected = ["GetApproval", "eve", &*name, "NOT_FOUND"].map(ToOwned::to_owned);
-    assert_eq!(told(&rig, before), [expected]);
-    let last = rig.records().pop().unwrap();
-    assert_eq!((&*last.permission, &*last.rule), ("read", ""));
+/// The records after the given number, without what differs between any two calls, and with one name for the
+/// execution that they are about.
+fn alike(rig: &AccessRig, skipped: usize, id: &str) -> Vec<Record> {
+    let records = rig.records().into_iter().skip(skipped);
+    let alike = records.map(|it| Record {
+        object: it.object.replace(id, "X"),
+        time: Record::default().time,
+        request_id: String::new(),
+        address: String::new(),
+        ..it
+    });
+    alike.collect()
 }
 
 #[tokio::test]
-async fn a_hidden_provider_and_a_hidden_definition_leave_records() {
+async fn what_is_hidden_and_what_does_not_exist_leave_the_same_records() {
+    let rules = format!("{TENANTS}{OPERATORS}");
+    let rig = AccessRig::audited_with(&rules, &CALLERS).await;
+    rig.apply(RELEASE).await;
+    rig.begin("ada", "release", ("theirs", "acme"))
+        .await
+        .unwrap();
+    let mut records = Vec::new();
+    for id in ["theirs", "absent"] {
+        let before = rig.records().len();
+        let asked = every_verb(&rig, "eve", &name(id)).await;
+        let of = alike(&rig, before, id);
+        // One record for each call, reads as well.
+        assert_eq!(of.len(), asked.len(), "{id}");
+        for record in &of {
+            assert_eq!(record.outcome, "NOT_FOUND", "{record:?}");
+            assert_eq!((&*record.actor, &*record.rule), ("eve", ""), "{record:?}");
+            assert_ne!(record.permission, "", "{record:?}");
+        }
+        records.push(of);
+    }
+    assert_eq!(records[0], records[1]);
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_no_refusal_for_a_caller_that_may_read_it() {
+    let rig = AccessRig::audited().await;
+    rig.apply(RELEASE).await;
+    rig.begin("ada", "release", ("a1", "acme")).await.unwrap();
+    let before = rig.records().len();
+    // From an administrator nothing is hidden.
+    let absent = rig.get("root", "absent").await;
+    assert_eq!(absent.unwrap_err().code(), Code::NotFound);
+    // A step that does not exist, of an execution that the caller may read.
+    let step = v1::GetStepRequest {
+        name: format!("{}/steps/none", name("a1")),
+    };
+    let mut client = rig.executions().await;
+    let absent = client.get_step(rig.by("ada", step)).await;
+    assert_eq!(absent.unwrap_err().code(), Code::NotFound);
+    let name = pending(&rig).await;
+    let get = v1::GetApprovalRequest { name };
+    let mut client = rig.approvals().await;
+    client.get_approval(rig.by("ada", get)).await.unwrap();
+    assert_eq!(told(&rig, before), [[""; 4]; 0]);
+}
+
+#[tokio::test]
+async fn an_engine_that_fails_is_no_refusal_of_its_callers() {
+    let puppet = Puppet::new();
+    let beside = |gateway: TestGateway| gateway.with_puppet("p", &puppet);
+    let rig = AccessRig::made(TENANTS, &CALLERS, true, beside).await;
+    puppet.fail(ErrorKind::Unavailable, None);
+    let before = rig.records().len();
+    let execution = "providers/p/executions/x".to_owned();
+    let mut client = rig.executions().await;
+    let events = v1::ListEventsRequest {
+        parent: execution.clone(),
+        ..v1::ListEventsRequest::default()
+    };
+    let failed = client.list_events(rig.by("ada", events)).await;
+    assert_eq!(failed.unwrap_err().code(), Code::Unavailable);
+    let wait = v1::WaitExecutionRequest {
+        name: execution,
+        ..v1::WaitExecutionRequest::default()
+    };
+    let failed = client.wait_execution(rig.by("ada", wait)).await;
+    assert_eq!(failed.unwrap_err().code(), Code::Unavailable);
+    assert_eq!(told(&rig, before), [[""; 4]; 0]);
+}
+
+#[tokio::test]
+async fn hidden_and_absent_providers_and_definitions_leave_the_same_records() {
     let rules = r#"
 [[rules]]
 name = "orders"
@@ -72,7 +138,11 @@ may = "admin"
     let before = rig.records().len();
     let mut providers = rig.rig.gateway.providers().await;
     let mut definitions = rig.definitions().await;
-    for (provider, expected) in [("providers/m", Code::NotFound), ("providers/b", Code::Ok)] {
+    for (provider, expected) in [
+        ("providers/m", Code::NotFound),
+        ("providers/absent", Code::NotFound),
+        ("providers/b", Code::Ok),
+    ] {
         let request = v1::GetProviderRequest {
             name: provider.into(),
         };
@@ -81,6 +151,7 @@ may = "admin"
     }
     for (definition, expected) in [
         ("definitions/release", Code::NotFound),
+        ("definitions/absent", Code::NotFound),
         ("definitions/order", Code::Ok),
     ] {
         let request = v1::GetDefinitionRequest {
@@ -91,7 +162,9 @@ may = "admin"
     }
     let expected = [
         ["GetProvider", "ada", "providers/m", "NOT_FOUND"],
+        ["GetProvider", "ada", "providers/absent", "NOT_FOUND"],
         ["GetDefinition", "ada", "definitions/release", "NOT_FOUND"],
+        ["GetDefinition", "ada", "definitions/absent", "NOT_FOUND"],
     ];
     assert_eq!(
         told(&rig, before),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stateway_access::Permission;
 use stateway_client::v1;
@@ -52,6 +52,28 @@ async fn pages_show_what_their_visitor_may_read() {
     for path in ["/executions/b/theirs-1", "/executions/b/theirs-1/input"] {
         let vic = page(&rig, "vic", path).await;
         assert!(!vic.contains("s3cret"), "{path}: {vic}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_about_something_hidden_or_absent_is_answered_after_the_pause() {
+    let rig = AccessRig::start().await;
+    rig.apply(RELEASE).await;
+    rig.begin("ada", "release", ("theirs", "acme"))
+        .await
+        .unwrap();
+    rig.begin("eve", "release", ("mine", "evil")).await.unwrap();
+    let mut visit = Visitor::with_key(&rig.rig.gateway, rig.key("eve"));
+    let on = visit.get("/executions/b/mine/do/signal").await;
+    for id in ["theirs", "absent"] {
+        let path = format!("/executions/b/{id}/do/signal");
+        for _ in 0..10 {
+            let began = Instant::now();
+            let answer = visit.send(&on, &path, &[("signal", "go")]).await;
+            let took = began.elapsed();
+            assert_eq!(answer.status, 303, "{}", answer.body);
+            assert!(took >= Duration::from_millis(10), "{id}: {took:?}");
+        }
     }
 }
 

@@ -8,13 +8,17 @@ use prost::Message;
 use stateway_client::v1;
 use stateway_client::v1::read_payload_request::Source;
 use stateway_client::v1::watch_executions_response::Kind;
+use stateway_model::ExecutionId;
+use stateway_provider_api::{NativeState, Observation, Verb};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::{Code, Status};
 
 use super::rig::{AccessRig, CALLERS, ORDER, RELEASE, TENANTS, escalation, name, whole};
-use crate::support::reason_of;
+use crate::support::{Puppet, TestGateway, error_info, reason_of};
 
 /// Members operate what their tenant has, so that those methods are asked as well.
-const OPERATORS: &str = r#"
+pub(super) const OPERATORS: &str = r#"
 [[rules]]
 name = "tenants-operate"
 who = { role = "member" }
@@ -24,12 +28,17 @@ where = "labels.tenant = caller.tenant"
 
 async fn rig() -> AccessRig {
     let rig = AccessRig::with(&format!("{TENANTS}{OPERATORS}"), &CALLERS).await;
+    fill(&rig).await;
+    rig
+}
+
+/// Starts an execution of each tenant.
+async fn fill(rig: &AccessRig) {
     rig.apply(RELEASE).await;
     rig.begin("ada", "release", ("theirs", "acme"))
         .await
         .unwrap();
     rig.begin("eve", "release", ("mine", "evil")).await.unwrap();
-    rig
 }
 
 /// The fields of the descriptors that say what a request names. `prost-types` does not know the annotation.
@@ -133,19 +142,19 @@ fn snake_case(name: &str) -> String {
 }
 
 /// A method, and the variant of its request.
-type Asked = (&'static str, &'static str);
+pub(super) type Asked = (&'static str, &'static str);
 
 /// Every method that names one execution, with the answer for it.
 #[allow(
     clippy::needless_update,
     reason = "some of the requests have nothing but a name"
 )]
-async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<Asked, Status> {
+pub(super) async fn every_verb(rig: &AccessRig, who: &str, name: &str) -> BTreeMap<Asked, Status> {
     let mut answers = BTreeMap::new();
     let mut client = rig.executions().await;
     let mut recovery = rig.recovery().await;
     let mut approvals = rig.approvals().await;
-    let name = name(id);
+    let name = name.to_owned();
     macro_rules! ask {
         ($client:ident, $method:ident, $request:expr) => {
             ask!($client, $method, $request, "");
@@ -256,8 +265,8 @@ async fn every_verb(rig: &AccessRig, who: &str, id: &str) -> BTreeMap<Asked, Sta
 #[tokio::test]
 async fn what_another_tenant_has_is_exactly_like_what_does_not_exist() {
     let rig = rig().await;
-    let theirs = every_verb(&rig, "eve", "theirs").await;
-    let absent = every_verb(&rig, "eve", "absent").await;
+    let theirs = every_verb(&rig, "eve", &name("theirs")).await;
+    let absent = every_verb(&rig, "eve", &name("absent")).await;
     for (asked, status) in &theirs {
         assert_eq!(status.code(), Code::NotFound, "{asked:?}: {status}");
         assert_eq!(
@@ -294,6 +303,67 @@ async fn etags_of_another_tenant_are_not_compared() {
             .unwrap_err();
         assert_eq!(reason_of(&status), "EXECUTION_NOT_FOUND");
     }
+}
+
+#[tokio::test]
+async fn a_stale_etag_says_nothing_of_the_state_to_a_caller_that_may_not_read() {
+    let rules = r#"
+[[rules]]
+name = "stoppers"
+who = { subject = "eve" }
+may = "stop"
+
+[[rules]]
+name = "readers"
+who = { subject = "vic" }
+may = ["read", "stop"]
+
+[[rules]]
+name = "root"
+who = { subject = "root" }
+may = "admin"
+"#;
+    let callers = ["root", "eve", "vic"].map(|who| (who, &[] as &[&str], None));
+    let rig = AccessRig::with(rules, &callers).await;
+    rig.apply(RELEASE).await;
+    rig.begin("root", "release", ("theirs", "")).await.unwrap();
+    let mut client = rig.executions().await;
+    let cancel = v1::CancelExecutionRequest {
+        name: name("theirs"),
+        etag: "stale".into(),
+        ..v1::CancelExecutionRequest::default()
+    };
+    for (who, is_told) in [("vic", true), ("eve", false)] {
+        let status = client.cancel_execution(rig.by(who, cancel.clone())).await;
+        let status = status.unwrap_err();
+        assert_eq!(reason_of(&status), "ETAG_MISMATCH", "{who}");
+        let text = whole(&status, ("", ""));
+        assert_eq!(text.contains("waiting"), is_told, "{who}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_id_of_another_tenants_execution_is_taken_and_nothing_else_is_said() {
+    let rig = rig().await;
+    let taken = rig.begin("eve", "release", ("theirs", "evil")).await;
+    let taken = taken.unwrap_err();
+    assert_eq!(taken.code(), Code::AlreadyExists);
+    let (reason, metadata) = error_info(&taken);
+    assert_eq!(reason, "EXECUTION_ALREADY_EXISTS");
+    let told: BTreeMap<_, _> = metadata.into_iter().collect();
+    let expected = [
+        ("answered", "true"),
+        ("kind", "ALREADY_EXISTS"),
+        ("provider", "b"),
+        ("verb", "start"),
+    ];
+    let expected = expected.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(told, BTreeMap::from(expected));
+    // The same for an execution of the caller: nothing depends on whose it is, or on its state.
+    let own = rig.begin("eve", "release", ("mine", "evil")).await;
+    let own = own.unwrap_err();
+    let expected = whole(&own, ("mine", "X"));
+    assert_eq!(whole(&taken, ("theirs", "X")), expected);
 }
 
 #[tokio::test]
@@ -771,7 +841,7 @@ async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
     };
     // The middle of many times, so that single slow answers do not count.
     let mut times = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..10 {
         let began = Instant::now();
         let code = match question {
             Question::GetExecution => {
@@ -804,7 +874,18 @@ async fn time_of(rig: &AccessRig, question: Question, id: &str) -> Duration {
 
 #[tokio::test]
 async fn not_found_takes_about_as_long_for_hidden_as_for_absent() {
-    let rig = rig().await;
+    compare_times(rig().await).await;
+}
+
+#[tokio::test]
+async fn not_found_takes_about_as_long_for_hidden_as_for_absent_with_an_audit_log() {
+    let rules = format!("{TENANTS}{OPERATORS}");
+    let rig = AccessRig::audited_with(&rules, &CALLERS).await;
+    fill(&rig).await;
+    compare_times(rig).await;
+}
+
+async fn compare_times(rig: AccessRig) {
     rig.escalated("theirs-escalated", "acme").await;
     // One that has ended stays in the memory of the engine for a while.
     rig.begin("ada", "release", ("theirs-ended", "acme"))
@@ -838,6 +919,81 @@ async fn not_found_takes_about_as_long_for_hidden_as_for_absent() {
         ratios.sort_by(f64::total_cmp);
         let middle = ratios[ratios.len() / 2];
         assert!((0.7..1.4).contains(&middle), "{question:?}: {ratios:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_the_same_for_hidden_as_for_absent() {
+    let puppet = Puppet::with_approvals();
+    let beside = |gateway: TestGateway| gateway.with_puppet("p", &puppet);
+    let rules = format!("{TENANTS}{OPERATORS}");
+    let rig = AccessRig::made(&rules, &CALLERS, false, beside).await;
+    let theirs = ExecutionId::new("theirs").unwrap();
+    let mut theirs = Observation::new(theirs, NativeState::new("RUNNING"));
+    theirs.labels = [("tenant".to_owned(), "acme".to_owned())].into();
+    puppet.show_observation(theirs);
+    puppet.ask("theirs", "sign-off", "ops");
+    let mut asked = Vec::new();
+    for id in ["theirs", "absent"] {
+        let before = puppet.all_asked();
+        let execution = format!("providers/p/executions/{id}");
+        for (asked, status) in every_verb(&rig, "eve", &execution).await {
+            let expected = [Code::NotFound, Code::Unimplemented];
+            assert!(expected.contains(&status.code()), "{asked:?}: {status}");
+        }
+        let mut after = puppet.all_asked();
+        for (verb, count) in before {
+            *after.get_mut(&verb).unwrap() -= count;
+        }
+        // The health is asked for beside the calls.
+        after.remove(&Verb::Health);
+        asked.push(after);
+    }
+    assert!(asked[0][&Verb::Get] > 10, "{asked:?}");
+    assert_eq!(asked[0], asked[1]);
+}
+
+/// How long the answer to a call over gRPC-Web takes after its message was sent, if the head of the request was sent
+/// some time before.
+async fn time_after_message(rig: &AccessRig, id: &str, pause: Duration) -> Duration {
+    let get = v1::GetExecutionRequest {
+        name: name(id),
+        ..v1::GetExecutionRequest::default()
+    };
+    let message = get.encode_to_vec();
+    let mut frame = vec![0];
+    frame.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    frame.extend(message);
+    let head = format!(
+        "POST /stateway.v1.Executions/GetExecution HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         authorization: Bearer {}\r\ncontent-type: application/grpc-web+proto\r\ncontent-length: {}\r\n\r\n",
+        rig.key("eve"),
+        frame.len()
+    );
+    let mut stream = TcpStream::connect(rig.rig.gateway.address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    tokio::time::sleep(pause).await;
+    let began = Instant::now();
+    stream.write_all(&frame).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let took = began.elapsed();
+    let answer = String::from_utf8_lossy(&answer);
+    let is_not_found = answer.contains("grpc-status: 5") || answer.contains("grpc-status:5");
+    assert!(is_not_found, "{answer}");
+    took
+}
+
+#[tokio::test]
+async fn not_found_is_answered_ten_milliseconds_after_the_message_at_the_earliest() {
+    let rig = rig().await;
+    for id in ["theirs", "absent"] {
+        for pause in [0, 3, 6, 9].map(Duration::from_millis) {
+            for _ in 0..5 {
+                let took = time_after_message(&rig, id, pause).await;
+                assert!(took >= Duration::from_millis(10), "{id} {pause:?} {took:?}");
+            }
+        }
     }
 }
 
@@ -1001,4 +1157,93 @@ async fn an_escalation_of_another_tenant_is_exactly_like_one_that_does_not_exist
     let resolved = resolved.unwrap().into_inner();
     assert_eq!(resolved.state(), v1::escalation::State::Resolved);
     assert_eq!(resolved.step, "pay");
+}
+
+/// A watch until its first bookmark: the ids that it has shown.
+async fn watched(rig: &AccessRig, who: &str, filter: &str) -> Result<Vec<String>, Status> {
+    let request = v1::WatchExecutionsRequest {
+        parent: "providers/b".into(),
+        filter: filter.into(),
+        ..v1::WatchExecutionsRequest::default()
+    };
+    let mut client = rig.executions().await;
+    let stream = client.watch_executions(rig.by(who, request)).await;
+    until_bookmark(&mut stream?.into_inner()).await
+}
+
+async fn until_bookmark(
+    stream: &mut tonic::Streaming<v1::WatchExecutionsResponse>,
+) -> Result<Vec<String>, Status> {
+    let mut names = BTreeSet::new();
+    loop {
+        let response = stream.message().await?.expect("the stream continues");
+        names.extend(response.execution.as_ref().map(|it| it.name.clone()));
+        if response.kind() == Kind::Bookmark {
+            return Ok(names.into_iter().collect());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_bound_of_a_watch_does_not_count_what_other_tenants_have() {
+    let bound = |mut gateway: TestGateway| {
+        gateway.settings.watch.max_watched_executions = 3;
+        gateway.settings.watch.heartbeat = Duration::from_millis(200);
+        gateway
+    };
+    let rig = AccessRig::made(TENANTS, &CALLERS, false, bound).await;
+    fill(&rig).await;
+    // Watches that are open while the other tenant exceeds the bound.
+    let watch = v1::WatchExecutionsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchExecutionsRequest::default()
+    };
+    let mut client = rig.executions().await;
+    let open = client.watch_executions(rig.by("eve", watch)).await;
+    let mut open = open.unwrap().into_inner();
+    assert_eq!(until_bookmark(&mut open).await.unwrap(), [name("mine")]);
+    let watch = v1::WatchApprovalsRequest {
+        parent: "providers/b".into(),
+        ..v1::WatchApprovalsRequest::default()
+    };
+    let mut approvals = rig.approvals().await;
+    let inbox = approvals
+        .watch_approvals(rig.by("eve", watch.clone()))
+        .await;
+    let mut inbox = inbox.unwrap().into_inner();
+    for number in 0..5 {
+        let id = format!("theirs-{number}");
+        rig.begin("ada", "release", (&id, "acme")).await.unwrap();
+    }
+    rig.begin("eve", "release", ("mine-2", "evil"))
+        .await
+        .unwrap();
+    let both = [name("mine"), name("mine-2")];
+    let reading = async {
+        let mut seen = BTreeSet::new();
+        while !both.iter().all(|name| seen.contains(name)) {
+            seen.extend(until_bookmark(&mut open).await.unwrap());
+            seen.insert(name("mine"));
+        }
+        let mut asked = BTreeSet::new();
+        while asked.len() < 2 {
+            let response = inbox.message().await.unwrap().unwrap();
+            asked.extend(response.approval.map(|it| it.name));
+        }
+    };
+    let read = tokio::time::timeout(Duration::from_secs(20), reading).await;
+    read.expect("both watches continue");
+    // New watches, with every kind of topic.
+    for filter in ["", "definition = release", "sub_state:*"] {
+        let seen = watched(&rig, "eve", filter).await;
+        assert_eq!(seen.unwrap(), both, "{filter}");
+        let refused = watched(&rig, "ada", filter).await.unwrap_err();
+        assert_eq!(reason_of(&refused), "TOO_MANY_EXECUTIONS", "{filter}");
+    }
+    let again = approvals
+        .watch_approvals(rig.by("eve", watch.clone()))
+        .await;
+    assert!(again.is_ok(), "{again:?}");
+    let refused = approvals.watch_approvals(rig.by("ada", watch)).await;
+    assert_eq!(reason_of(&refused.unwrap_err()), "TOO_MANY_APPROVALS");
 }

@@ -146,7 +146,8 @@ impl AccessRig {
         parsed.map(|line| line.unwrap().record).collect()
     }
 
-    async fn made(
+    /// With further providers or settings.
+    pub(super) async fn made(
         rules: &str,
         callers: &[Caller<'_>],
         is_audited: bool,

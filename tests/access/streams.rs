@@ -93,6 +93,59 @@ async fn a_revoked_key_ends_watches_and_waits_of_its_caller_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_revoked_key_ends_the_wait_of_a_start_and_its_answer_has_only_the_name() {
+    let rig = AccessRig::audited().await;
+    rig.apply(RELEASE).await;
+    let before = rig.records().len();
+    let start = v1::StartExecutionRequest {
+        parent: "providers/b".into(),
+        definition: "definitions/release".into(),
+        execution_id: "a1".into(),
+        input: Some(v1::Payload {
+            data: r#"{"secret": "s3cret"}"#.into(),
+            content_type: String::new(),
+        }),
+        labels: [("tenant".to_owned(), "acme".to_owned())].into(),
+        wait: true,
+        ..v1::StartExecutionRequest::default()
+    };
+    let (mut client, start) = (rig.executions().await, rig.by("ada", start));
+    let starting = async {
+        let started = tokio::time::timeout(PATIENCE, client.start_execution(start)).await;
+        started.expect("the wait ends in time").unwrap()
+    };
+    let revoking = async {
+        // The record of the start is written before the wait begins.
+        while rig.records().len() == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        rig.revoke("ada");
+    };
+    let (started, ()) = tokio::join!(starting, revoking);
+    // The start has succeeded.
+    let expected = v1::Execution {
+        name: name("a1"),
+        payloads_redacted: true,
+        ..v1::Execution::default()
+    };
+    assert_eq!(started.into_inner(), expected);
+    assert!(rig.get("root", "a1").await.is_ok());
+    while rig.records().len() < before + 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let records = rig.records();
+    let told = records[before..].iter();
+    let told: Vec<_> = told
+        .map(|it| (&*it.verb, &*it.outcome, &*it.reason))
+        .collect();
+    let expected = [
+        ("StartExecution", "OK", ""),
+        ("StartExecution", "UNAUTHENTICATED", "API_KEY_REVOKED"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
 async fn a_revoked_key_ends_the_session_of_its_worker() {
     let rig = rig().await;
     let offered = offer("agent-billing", "acme");

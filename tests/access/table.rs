@@ -40,6 +40,7 @@ const EXPECTED: &str = "
     GetDefinition read
     ListDefinitions read
     DeleteDefinition define
+    MigrateDefinition define
     ValidateDefinition read
     ListApprovals read
     WatchApprovals read

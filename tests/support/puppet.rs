@@ -291,6 +291,11 @@ impl Puppet {
         self.lock().asked.get(&verb).copied().unwrap_or_default()
     }
 
+    /// How often it was asked, for each verb.
+    pub(crate) fn all_asked(&self) -> BTreeMap<Verb, usize> {
+        self.lock().asked.clone()
+    }
+
     /// Waits until it was asked at least this often.
     pub(crate) async fn until_asked(&self, verb: Verb, least: usize) {
         let asked = async {

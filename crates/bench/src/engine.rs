@@ -14,7 +14,9 @@ use std::path::Path;
 
 use crate::Outcome;
 use crate::process::{Server, bench_worker, stateway_with};
+pub(crate) use chain::source;
 use figures::Figures;
+pub(crate) use figures::cpu;
 
 /// Executions that are under way at once.
 const IN_FLIGHT: usize = 64;
@@ -34,13 +36,19 @@ pub(crate) struct Lab {
 
 impl Lab {
     async fn new() -> Outcome<Self> {
+        Self::on(None).await
+    }
+
+    /// The same with a store in this database.
+    async fn on(database: Option<&str>) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("stateway.toml");
         let store = folder.path().join("store.db");
-        let text = format!(
-            "[providers.builtin]\nkind = \"builtin\"\npath = {:?}\n",
-            store.display()
-        );
+        let store = match database {
+            Some(address) => format!("store = {address:?}"),
+            None => format!("path = {:?}", store.display()),
+        };
+        let text = format!("[providers.builtin]\nkind = \"builtin\"\n{store}\n");
         std::fs::write(&config, text)?;
         let gateway = stateway_with(&config).await?;
         let worker = bench_worker(&gateway.url, 256).await?;
@@ -56,11 +64,15 @@ impl Lab {
     }
 }
 
-pub(crate) async fn run(executions: Option<u64>, beside_restate: bool) -> Outcome<()> {
+pub(crate) async fn run(
+    executions: Option<u64>,
+    beside_restate: bool,
+    database: Option<&str>,
+) -> Outcome<()> {
     if beside_restate {
         return beside::run().await;
     }
-    let lab = Lab::new().await?;
+    let lab = Lab::on(database).await?;
     chain::apply(&lab).await?;
     if let Some(executions) = executions {
         return long(&lab, executions).await;
@@ -85,6 +97,10 @@ pub(crate) async fn run(executions: Option<u64>, beside_restate: bool) -> Outcom
         disk::fdatasync(lab.folder())?
     );
     let resident = lab.gateway.resident_mib()?;
+    // What is promised holds for a file.
+    if database.is_some() {
+        return Ok(());
+    }
     if reached < LEAST_STEPS {
         return Err(format!("{reached:.0} steps/s, {LEAST_STEPS:.0} wanted").into());
     }

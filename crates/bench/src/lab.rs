@@ -152,7 +152,7 @@ fn server(folder: &Path, admin: SocketAddr, ingress: SocketAddr) -> Outcome<Chil
     Ok(server)
 }
 
-async fn until_it_answers(admin: SocketAddr) -> Outcome<()> {
+pub(crate) async fn until_it_answers(admin: SocketAddr) -> Outcome<()> {
     let probe = r#"{"query":"select count(*) as n from sys_invocation"}"#;
     patiently(|| async move { Http::connect(admin).await?.post("/query", probe).await }).await
 }
@@ -164,7 +164,9 @@ async fn register(admin: SocketAddr, service: SocketAddr) -> Outcome<()> {
 }
 
 /// Tries until it works, or for too long.
-async fn patiently<F: Future<Output = Outcome<String>>>(attempt: impl Fn() -> F) -> Outcome<()> {
+pub(crate) async fn patiently<F: Future<Output = Outcome<String>>>(
+    attempt: impl Fn() -> F,
+) -> Outcome<()> {
     let until = Instant::now() + PATIENCE;
     loop {
         match attempt().await {
@@ -175,6 +177,6 @@ async fn patiently<F: Future<Output = Outcome<String>>>(attempt: impl Fn() -> F)
     }
 }
 
-fn free_address() -> Outcome<SocketAddr> {
+pub(crate) fn free_address() -> Outcome<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

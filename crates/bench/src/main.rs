@@ -7,6 +7,7 @@ mod engine;
 mod get;
 mod grpc;
 mod half_open;
+mod hosts;
 mod http;
 mod lab;
 mod process;
@@ -39,13 +40,16 @@ fn main() -> Outcome<()> {
             let socket = std::env::args().nth(2).ok_or("a provider needs a socket")?;
             threads?.block_on(remote::serve_memory(&socket))
         }
+        Some("hosts") => threads?.block_on(hosts::run(number("--nodes")?.unwrap_or(3))),
         Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine: one thread for each
         // of the last two is what they need.
         Some("growth") => threads?.block_on(engine::growth::run(number("--executions")?)),
         Some("engine") => {
             let beside_restate = text("--beside").is_some_and(|peer| peer == "restate");
-            thread?.block_on(engine::run(number("--executions")?, beside_restate))
+            let database = text("--store");
+            let run = engine::run(number("--executions")?, beside_restate, database.as_deref());
+            thread?.block_on(run)
         }
         Some("timers") => thread?.block_on(engine::timers::run()),
         Some("verify") => threads?.block_on(engine::verify::run(number("--executions")?)),
@@ -72,7 +76,7 @@ fn main() -> Outcome<()> {
             None => threads?.block_on(baseline::serve()),
         },
         _ => Err(
-            "usage: stateway-bench gateway|secure|half-open|restate|remote|temporal|engine|growth|timers|verify|crash; `cargo xtask bench` builds it all"
+            "usage: stateway-bench gateway|secure|half-open|restate|hosts|remote|temporal|engine|growth|timers|verify|crash; `cargo xtask bench` builds it all"
                 .into(),
         ),
     }

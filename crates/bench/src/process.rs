@@ -41,6 +41,13 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
     start(binary, &arguments).await
 }
 
+/// The host of the only provider of this configuration.
+pub(crate) async fn stateway_host(config: &Path) -> Outcome<Server> {
+    let binary = std::env::current_exe()?.with_file_name("stateway");
+    let config = config.to_str().ok_or("the path is not text")?;
+    start(binary, &["host", "--log", "warn", "--config", config]).await
+}
+
 /// The gateway with this configuration at this address, once it listens.
 pub(crate) async fn stateway_on(config: &Path, address: &str) -> Outcome<Server> {
     let mut server = spawn_on(config, address)?;

@@ -65,7 +65,7 @@ pub(crate) async fn run() -> Outcome<()> {
 }
 
 /// How busy the machine is, where it tells.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let told = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     told.split(' ').next().unwrap_or_default().to_owned()
 }
@@ -181,7 +181,7 @@ async fn watch(lab: &Lab) -> Outcome<bool> {
         }
         let longest = added.iter().copied().max().unwrap_or_default();
         println!(
-            "a {action} behind the gateway's back is told {:.0} ms after the bare query shows it \
+            "a {action} outside of the gateway is reported {:.0} ms after a direct query shows it \
              (median of {CHANGES}), {:.0} ms at most ({} allowed)",
             milliseconds(median(added)),
             milliseconds(longest),
@@ -199,7 +199,7 @@ async fn watch(lab: &Lab) -> Outcome<bool> {
         client.clone().cancel_execution(kill).await?;
         next_change(&mut stream).await?;
         println!(
-            "a kill through the gateway is told after {:.0} ms",
+            "a kill through the gateway is reported after {:.0} ms",
             milliseconds(began.elapsed())
         );
     }

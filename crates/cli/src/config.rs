@@ -21,7 +21,7 @@ pub use access::Access;
 pub use audit::Audit;
 pub use authentication::Authentication;
 pub use effective::{Config, ProviderConfig};
-pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade};
+pub(crate) use kind::{BUILT_IN_STORE, StoreFailure, Unmade, check_shared_store};
 pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};

@@ -1,4 +1,4 @@
-//! The gateways that somebody uses, by name, and the credentials for each.
+//! The saved gateways of the user, by name, and the credentials for each.
 //!
 //! `contexts.json` has the addresses, `credentials/NAME.token` the token or API key that is sent, and
 //! `credentials/NAME.json` what is needed to get a new token. Nobody else may read these files. Both name the gateway
@@ -180,7 +180,7 @@ impl Store {
         stateway_client::token_for(&text, server).map(|_| path)
     }
 
-    /// The file with the token of a context, which nobody else may read.
+    /// The file with the token of a context, which only its owner may read.
     ///
     /// # Errors
     /// Others may read it.

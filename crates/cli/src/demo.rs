@@ -14,7 +14,7 @@ mod workers;
 
 pub use pace::{MOST, Pace, SLOWEST};
 pub use people::decide;
-pub use play::play;
+pub use play::{BUILT_IN, play};
 pub use workers::workers;
 
 /// The id of the first execution of this definition, for the printed commands.

@@ -76,7 +76,9 @@ impl Matching {
             }
             token = page.next_page_token;
             if token.is_empty() {
-                warn_unreachable(&mut unreachable, "executions");
+                unreachable.sort();
+                unreachable.dedup();
+                warn_unreachable(&unreachable, "executions");
                 return Ok((found, unreachable));
             }
         }

@@ -107,7 +107,7 @@ impl Program {
                 if status.success() {
                     output_of(&answer)
                 } else if status.code().is_none() {
-                    // A signal ended the program: nobody knows how far it got.
+                    // A signal ended the program: its effects are unknown.
                     Err(failure(status, &last).effects_unknown())
                 } else {
                     Err(failure(status, &last))
@@ -283,7 +283,7 @@ async fn read_bounded(from: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> boo
     answer.len() <= MAX_OUTPUT
 }
 
-/// Keeps the end of what is said.
+/// Reads everything, and keeps the last bytes.
 async fn read_last(mut from: impl AsyncRead + Unpin, last: &mut Vec<u8>) {
     let mut piece = [0; 1024];
     while let Ok(read @ 1..) = from.read(&mut piece).await {
@@ -314,7 +314,7 @@ async fn beat(task: &Task) -> Infallible {
     }
 }
 
-/// Nothing said is `null`.
+/// The result of a task; `null` if the program printed nothing.
 fn output_of(answer: &[u8]) -> Result<Done, TaskError> {
     let trimmed = answer.trim_ascii();
     if trimmed.is_empty() {

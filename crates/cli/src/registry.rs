@@ -6,7 +6,9 @@ use std::sync::Arc;
 use stateway_model::ProviderId;
 use stateway_provider_api::{Limited, Registration, Registry};
 
-use crate::config::{BUILT_IN_STORE, Config, Kind, StoreFailure, Unmade, table};
+use crate::config::{
+    BUILT_IN_STORE, Config, Kind, StoreFailure, Unmade, check_shared_store, table,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -68,15 +70,33 @@ pub fn check(config: &Config) -> Vec<Failure> {
     };
     let mut found = Vec::new();
     let mut config = config.clone();
-    let mut stores = BTreeMap::new();
+    let (mut stores, mut shared) = (BTreeMap::new(), BTreeMap::new());
     for provider in &mut config.providers {
         if provider.kind != Kind::Builtin {
             continue;
         }
         let id = &provider.id;
+        let is_shared = provider.options.contains_key("store");
+        // A database is not asked. Its settings are checked here, because the provider is made without them.
+        if let Some(address) = provider.options.get("store") {
+            if let Err(error) = check_shared_store(&provider.options) {
+                found.push(Failure::usage(format!("provider {id}: {error}")));
+            }
+            let schema = provider.options.get("store_schema");
+            let store = format!("{address} {schema:?}");
+            if let Some(other) = shared.insert(store, id.clone()) {
+                let message = format!("providers {other} and {id} have the same store");
+                let hint = "Configure another `store_schema` for one of them.";
+                found.push(Failure::usage(message).hint(hint));
+            }
+            provider.options.retain(|key, _| !key.starts_with("store"));
+        }
         let empty = folder.path().join(id.as_str()).display().to_string();
         let store = provider.options.insert("path".to_owned(), empty.into());
         let store = store.and_then(|path| path.as_str().map(str::to_owned));
+        if is_shared {
+            continue;
+        }
         if let Some(other) = stores.insert(store.clone(), id.clone()) {
             let store = store.unwrap_or_else(|| BUILT_IN_STORE.to_owned());
             let message = format!("providers {other} and {id} have the same store, {store}");

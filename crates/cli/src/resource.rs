@@ -142,7 +142,7 @@ pub fn parent(text: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-/// What to start, and on which provider where that is said separately.
+/// What to start, and the provider if it is given separately.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Startable {
     /// The definition's full name.

@@ -47,7 +47,7 @@ pub struct Oidc {
     pub resource: Option<String>,
 }
 
-/// Who a gateway takes somebody for, at `/whoami`.
+/// The identity of the caller at a gateway, from `/whoami`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 pub struct Who {
     /// The name.
@@ -56,9 +56,9 @@ pub struct Who {
     pub roles: Vec<String>,
     /// The tenant.
     pub tenant: Option<String>,
-    /// What proved it.
+    /// The method of authentication.
     pub method: String,
-    /// The permissions that access rules give for something; none if there are no rules.
+    /// The permissions that the access rules grant on at least one object; `None` without access rules.
     #[serde(default)]
     pub permissions: Option<Vec<String>>,
 }

@@ -23,7 +23,46 @@ pub struct WriteOptions {
     etag: Option<String>,
 }
 
+/// The reason of an action.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Comment {
+    /// Reason, recorded with the action
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+}
+
+impl From<Comment> for String {
+    fn from(it: Comment) -> Self {
+        it.comment.unwrap_or_default()
+    }
+}
+
+/// Whether a cancellation compensates completed steps.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Compensation {
+    /// Compensate completed steps (default: according to the definition's failurePolicy)
+    #[arg(long, conflicts_with = "no_compensate")]
+    compensate: bool,
+    /// Compensate nothing (default: according to the definition's failurePolicy)
+    #[arg(long)]
+    no_compensate: bool,
+}
+
+impl Compensation {
+    /// The choice, if the user made one.
+    #[must_use]
+    pub fn choice(self) -> Option<bool> {
+        (self.compensate || self.no_compensate).then_some(self.compensate)
+    }
+}
+
 impl RequestId {
+    /// Whether the user gave a key.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.request_id.is_some()
+    }
+
     /// The call with the key.
     pub fn apply<M: Write>(self, call: Call<M>) -> Call<M> {
         call.request_id(self.request_id.unwrap_or_default())

@@ -5,8 +5,8 @@ use stateway_proto::v1;
 use crate::{
     ApplyDefinition, Backup, Client, DecideApproval, DeleteDefinition, DisableTrigger,
     EnableTrigger, Error, GetApproval, GetDefinition, GetEscalation, GetQueue, ListApprovals,
-    ListDefinitions, ListEscalations, ListWorkers, PublishEvent, PurgeExecutions,
-    ResolveEscalation, ValidateDefinition,
+    ListDefinitions, ListEscalations, ListWorkers, MigrateDefinition, PublishEvent,
+    PurgeExecutions, ResolveEscalation, ValidateDefinition,
 };
 
 /// A read or a write: the generated method of a service.
@@ -51,6 +51,14 @@ impl Client {
         call: DeleteDefinition,
     ) -> Result<v1::DeleteDefinitionResponse, Error> {
         make!(self.write(call), definitions.delete_definition)
+    }
+
+    /// Makes a provider the default of a definition.
+    pub async fn migrate_definition(
+        &self,
+        call: MigrateDefinition,
+    ) -> Result<v1::MigrateDefinitionResponse, Error> {
+        make!(self.write(call), definitions.migrate_definition)
     }
 
     /// Checks a definition and says who can run it.

@@ -64,6 +64,8 @@ pub type ListDefinitions = Call<v1::ListDefinitionsRequest>;
 pub type ValidateDefinition = Call<v1::ValidateDefinitionRequest>;
 /// Deletes a definition.
 pub type DeleteDefinition = Call<v1::DeleteDefinitionRequest>;
+/// Makes a provider the default of a definition.
+pub type MigrateDefinition = Call<v1::MigrateDefinitionRequest>;
 /// Offers another revision of its definition to an execution.
 pub type AdoptDefinition = Call<v1::AdoptDefinitionRequest>;
 /// Disables the trigger of a definition.
@@ -230,6 +232,7 @@ writes! {
     RetryFromRequest { etag } if retry_from_repeat;
     ApplyDefinitionRequest {};
     DeleteDefinitionRequest {};
+    MigrateDefinitionRequest {};
     AdoptDefinitionRequest { etag };
     DisableTriggerRequest {};
     EnableTriggerRequest {};

@@ -51,9 +51,10 @@ pub use call::{
     DecideApproval, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Explain,
     ExportHistory, Get, GetApproval, GetDefinition, GetEscalation, GetProvider, GetQueue, GetStep,
     IdempotentCapability, List, ListApprovals, ListBranches, ListDefinitions, ListEscalations,
-    ListProviders, ListWorkers, Pause, Project, PublishEvent, Purge, PurgeExecutions, ReadPayload,
-    Recover, Repeat, Replay, ResolveEscalation, Resume, RetryFrom, RetryNow, Signal, Start,
-    ValidateDefinition, Verify, VerifyAll, Wait, WatchApprovals, WatchRequest, Write,
+    ListProviders, ListWorkers, MigrateDefinition, Pause, Project, PublishEvent, Purge,
+    PurgeExecutions, ReadPayload, Recover, Repeat, Replay, ResolveEscalation, Resume, RetryFrom,
+    RetryNow, Signal, Start, ValidateDefinition, Verify, VerifyAll, Wait, WatchApprovals,
+    WatchRequest, Write,
 };
 pub use client::{Client, DEFAULT_TIMEOUT};
 pub use error::{Error, Violation};

@@ -119,7 +119,7 @@ pub enum Scene {
         /// From 1.
         attempt: u32,
     },
-    /// Waits for a signal of this name, twice one after the other.
+    /// Waits for a signal of this name; after the signal, waits for a second one of the same name.
     AwaitingSignal {
         /// The signal.
         signal: String,

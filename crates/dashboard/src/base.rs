@@ -20,7 +20,7 @@ const ATTRIBUTES: [&str; 4] = [" href=\"/", " action=\"/", " src=\"/", " data-li
 pub(crate) struct BasePath(String);
 
 impl BasePath {
-    /// What the proxy says. A path that could lead elsewhere or end an attribute counts for nothing.
+    /// The path in the header of the proxy. A path that could lead to another site or end an attribute is ignored.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let named = headers.get(HEADER).and_then(|value| value.to_str().ok());
         let path = named.unwrap_or_default().trim_end_matches('/');
@@ -109,6 +109,12 @@ mod tests {
         let wanted = r##"<a href="/ops/x"></a><a href="#y"></a><form action="/ops/z" data-live="/ops/l?a=/b">"##;
         assert_eq!(base("/ops/").markup(html), wanted);
         assert_eq!(BasePath::default().markup(html), html);
+    }
+
+    #[test]
+    fn a_text_of_others_that_looks_like_an_address_stays_as_it_is() {
+        let page = maud::html! { p title=" href=\"/x" { "<a href=\"/x\">" } }.into_string();
+        assert_eq!(base("/ops").markup(&page), page);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use stateway_proto::v1::Compensation;
 
 use crate::problem::Problem;
 
-/// Whether completed steps are compensated; as the definition says unless someone chooses.
+/// Whether completed steps are compensated. Default: according to the definition.
 pub(crate) fn field(typed: &str) -> Markup {
     let choices = [
         ("", "according to the definition's failurePolicy"),
@@ -23,7 +23,7 @@ pub(crate) fn field(typed: &str) -> Markup {
     }
 }
 
-/// The choice of the dialog; as the definition says where none was made.
+/// The choice in the dialog. Without a choice the definition decides.
 pub(crate) fn choice(word: &str) -> Result<Compensation, Problem> {
     match word {
         "" => Ok(Compensation::Unspecified),

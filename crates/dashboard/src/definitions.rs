@@ -6,6 +6,7 @@ mod diff;
 mod list;
 mod name;
 mod one;
+mod portability;
 mod revisions;
 mod source;
 mod start;

@@ -21,7 +21,7 @@ const LARGEST: usize = 2 * 1024 * 1024;
 const TOKEN: &str = "csrf";
 const REQUEST: &str = "request_id";
 
-/// The fields that every form has: the visitor's token and an id that makes it happen once.
+/// The fields that every form has: the token of the visitor, and an idempotency key.
 pub(crate) fn hidden(visitor: &Visitor) -> Markup {
     hidden_again(visitor, &request_id())
 }

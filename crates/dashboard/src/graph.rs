@@ -12,7 +12,7 @@ use self::layout::{Layout, NODE_HEIGHT, NODE_WIDTH, Point};
 use crate::sub_state::word;
 use crate::text::{anchor, cut, said_within, visible};
 
-/// More than this is not drawn: nobody could read it.
+/// Larger graphs are not drawn, because they would be unreadable.
 pub(crate) const MOST_NODES: usize = 200;
 /// As for edges.
 const MOST_EDGES: usize = 1_000;
@@ -35,7 +35,7 @@ pub(crate) struct Node {
     /// Where a click leads.
     pub(crate) href: Option<String>,
     /// The step has a compensation.
-    pub(crate) undoable: bool,
+    pub(crate) compensates: bool,
     /// It runs only under a condition.
     pub(crate) conditional: bool,
 }
@@ -46,9 +46,9 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: Vec<(usize, usize)>,
     /// The path of the rollback, drawn dashed; empty without a rollback.
-    pub(crate) undo: Vec<(usize, usize)>,
+    pub(crate) compensation: Vec<(usize, usize)>,
     /// The rollback is in progress or has ended.
-    pub(crate) undoing: bool,
+    pub(crate) compensating: bool,
 }
 
 impl Graph {
@@ -63,14 +63,14 @@ impl Graph {
             .collect()
     }
 
-    /// The way back: from each undoable node, last first, to the one before it.
+    /// The way back: from each node with a compensation, last first, to the one before it.
     pub(crate) fn way_back(nodes: &[Node], edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
         let layers = layout::layers(nodes.len(), edges);
-        let mut undoable: Vec<_> = (0..nodes.len())
-            .filter(|place| nodes[*place].undoable)
+        let mut compensates: Vec<_> = (0..nodes.len())
+            .filter(|place| nodes[*place].compensates)
             .collect();
-        undoable.sort_by_key(|place| (layers[*place], *place));
-        undoable
+        compensates.sort_by_key(|place| (layers[*place], *place));
+        compensates
             .windows(2)
             .rev()
             .map(|pair| (pair[1], pair[0]))
@@ -84,7 +84,7 @@ impl Graph {
                 p.muted { (self.nodes.len()) " steps are too many for a picture; the list below has them." }
             };
         }
-        let layout = Layout::of(self.nodes.len(), &self.edges, !self.undo.is_empty());
+        let layout = Layout::of(self.nodes.len(), &self.edges, !self.compensation.is_empty());
         let (width, height) = layout.size();
         let view = format!("0 0 {width} {height}");
         // What is inside a picture cannot be reached; links must be.
@@ -98,13 +98,13 @@ impl Graph {
             div.graph tabindex="0" role="group" aria-label=(title) {
                 svg width=(width) height=(height) viewBox=(view) role=(role) aria-label=(self.told(title)) {
                     defs {
-                        (arrow("arrow")) (arrow("arrow-undo"))
+                        (arrow("arrow")) (arrow("arrow-compensation"))
                     }
                     @for edge in &self.edges { (self.edge(&layout, *edge)) }
-                    @for (from, to) in &self.undo {
-                        path.undo.(if self.undoing { "now" } else { "" })
+                    @for (from, to) in &self.compensation {
+                        path.compensation.(if self.compensating { "now" } else { "" })
                             d=(back(layout.at(*from), layout.at(*to), height))
-                            marker-end="url(#arrow-undo)" {}
+                            marker-end="url(#arrow-compensation)" {}
                     }
                     @for (place, node) in self.nodes.iter().enumerate() {
                         (draw_node(node, layout.at(place)))
@@ -197,7 +197,7 @@ fn draw_node(node: &Node, at: Point) -> Markup {
         @if node.sub_state.is_some() { text.name x="33" y="21" { (fits(&name, NAME_FITS_BESIDE_ICON)) } }
         @else { text.name x="13" y="21" { (fits(&name, NAME_FITS)) } }
         @if !note.is_empty() { text.note x="13" y="38" { (fits(&note, NOTE_FITS)) } }
-        @if node.undoable { text.undoable x=(NODE_WIDTH - 12) y="38" { "↶" } }
+        @if node.compensates { text.compensates x=(NODE_WIDTH - 12) y="38" { "↶" } }
     };
     let place = format!("translate({} {})", at.x, at.y);
     html! {
@@ -270,7 +270,7 @@ mod tests {
     fn nodes(names: &[&str]) -> Vec<Node> {
         let node = |name: &&str| Node {
             name: (*name).into(),
-            undoable: true,
+            compensates: true,
             ..Node::default()
         };
         names.iter().map(node).collect()

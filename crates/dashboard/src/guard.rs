@@ -55,7 +55,7 @@ pub(crate) async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether a form was sent from a page of ours. A browser says so in `Sec-Fetch-Site`, whatever
+/// Whether a form was sent from a page of this dashboard. A browser reports that in `Sec-Fetch-Site`, whatever
 /// proxies there are on the way; an older one in `Origin`.
 fn is_ours(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());

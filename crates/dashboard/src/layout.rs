@@ -118,7 +118,7 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// A page for somebody who is not signed in: without navigation.
+/// A page for a visitor who is not signed in: without navigation.
 pub(crate) fn signed_out(title: &str, content: &Markup) -> Response {
     respond(&html! {
         (DOCTYPE)

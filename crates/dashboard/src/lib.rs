@@ -3,8 +3,8 @@
 //! Everything here goes through the public API, in process: [`router`] takes the gateway's gRPC
 //! routes and calls them with the generated clients. So a page can show nothing that a client could
 //! not ask for, and an error on a page is the error of the API. The crate knows no engine and no
-//! provider; which buttons there are, capabilities say, and which of them can be pressed, the access
-//! rules (`permission`).
+//! provider. The capabilities decide which buttons exist, and the access rules which of them are enabled
+//! (`permission`).
 //!
 //! Pages are rendered here (`maud`, which escapes) and work without a script. The script adds live
 //! updates: the server renders a part of a page again and sends it (`live`).
@@ -44,8 +44,10 @@ mod workers;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn;
-use axum::response::Redirect;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +59,7 @@ pub use crate::execution::execution_actions;
 use crate::api::Api;
 use crate::executions::ListLook;
 use crate::live::Part;
+use crate::problem::Problem;
 use crate::topic::Topics;
 use crate::visitor::Key;
 
@@ -101,6 +104,17 @@ pub fn router(routes: Routes, stop: CancellationToken) -> Router {
         .merge(providers::routes())
         .merge(workers::routes())
         .merge(execution::routes())
+        .fallback(nowhere)
         .with_state(site)
         .layer(from_fn(guard::guard))
+}
+
+/// The answer to an address without a page: for a browser a page with the navigation.
+async fn nowhere(headers: HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains("text/html")) {
+        Problem::not_found("There is no page at this address.", "").into_response()
+    } else {
+        (StatusCode::NOT_FOUND, "This gateway has no such page.\n").into_response()
+    }
 }

@@ -55,7 +55,7 @@ impl Part {
 }
 
 /// What a look found, and above it nothing; or what is in the way of looking. What is on the page
-/// stays then, and says that it may not be true any more.
+/// stays then, with a note that it may be out of date.
 pub(crate) fn seen(look: Result<Vec<Part>, Problem>) -> Vec<Part> {
     match look {
         Ok(mut parts) => {
@@ -150,7 +150,7 @@ where
     looks.map(seen).boxed()
 }
 
-/// The first line says which part, the rest is it.
+/// The first line is the id of the part, the rest its markup.
 fn event(part: &Part, base: &BasePath) -> Event {
     let text = format!("{}\n{}", part.id, base.markup(&part.html.0));
     // A carriage return would end a line of the event stream.

@@ -13,7 +13,7 @@ use crate::visitor::Visitor;
 pub(crate) struct Page<'p> {
     pub(crate) section: Section,
     pub(crate) title: &'p str,
-    /// Where its live updates come from.
+    /// The address of the stream with the live updates of the page.
     pub(crate) live: Option<&'p str>,
     pub(crate) content: Markup,
 }

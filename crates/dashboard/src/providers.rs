@@ -14,7 +14,7 @@ use crate::Site;
 use crate::problem::Problem;
 use crate::visitor::Visitor;
 
-/// Providers on the page; nobody has configured more.
+/// Maximum number of providers on the page; more than any gateway has.
 const MOST: i32 = 1_000;
 
 pub(crate) fn routes() -> Router<Site> {

@@ -17,7 +17,7 @@ use crate::text::said_within;
 use crate::time::{Now, moment, until};
 use crate::visitor::Visitor;
 
-/// Definitions that are read at once, and the most pages of them.
+/// Definitions per call, and the maximum number of calls.
 const ROWS: i32 = 1_000;
 const MOST_PAGES: usize = 10;
 

@@ -1,4 +1,4 @@
-//! The page for people who are not signed in. The gateway decides what it says and takes its forms.
+//! The page for people who are not signed in. The gateway decides the content and handles the forms.
 
 use axum::Router;
 use axum::extract::Extension;

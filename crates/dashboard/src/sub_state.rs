@@ -30,7 +30,7 @@ pub(crate) fn badge(sub_state: SubState) -> Markup {
     html! { span.badge.(word) { (icon(sub_state)) (word) } }
 }
 
-/// The icon alone; says nothing to a screen reader.
+/// The icon alone, hidden from screen readers.
 pub(crate) fn icon(sub_state: SubState) -> Markup {
     let target = format!("#i-{}", word(sub_state));
     html! { svg.icon aria-hidden="true" viewBox="0 0 16 16" { use href=(target) {} } }

@@ -116,6 +116,7 @@ fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use tokio::sync::mpsc;
 
@@ -165,9 +166,13 @@ mod tests {
         let tab = topics.follow("a".into(), read);
         drop(tab);
         sender.closed().await;
-        while topics.len() > 0 {
-            tokio::task::yield_now().await;
-        }
+        let ended = async {
+            while topics.len() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
+        ended.expect("the reader ends with its last tab");
         let (sender, read) = reader(&started);
         let mut tab = Box::pin(topics.follow("a".into(), read));
         sender.send(7).unwrap();

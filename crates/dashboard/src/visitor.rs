@@ -1,7 +1,7 @@
 //! The visitor of a page: a session that forms are bound to, and the name for actions.
 //!
 //! An authenticated visitor acts under that identity, and the API gets it unchanged. Without
-//! authentication, behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` say who it is, as
+//! authentication, behind a proxy that authenticates, `x-stateway-actor` and `x-stateway-roles` name the visitor, as
 //! they do to the API. Without one, people type a name once; it is kept in a cookie.
 
 use std::collections::HashSet;
@@ -46,7 +46,7 @@ impl Key {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice())
             .expect("HMAC takes a key of any length");
         mac.update(session.as_bytes());
-        // A form of somebody who was signed in before is not a form of this person.
+        // A form of the person who was signed in before is not a form of this person.
         mac.update(b"\0");
         mac.update(actor.as_bytes());
         mac
@@ -72,11 +72,11 @@ pub(crate) struct Visitor {
 /// The name and roles someone acts under.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Acting {
-    /// Empty when nobody said.
+    /// The name; empty if none was given.
     pub(crate) actor: String,
     /// Separated by commas.
     pub(crate) roles: String,
-    /// The proxy in front said so; it cannot be changed here.
+    /// Name and roles come from the proxy; they cannot be changed here.
     pub(crate) fixed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Visitor {
         URL_SAFE_NO_PAD.encode(self.mac().finalize().into_bytes())
     }
 
-    /// Whether a form's token is this visitor's; takes the same time whatever it says.
+    /// Whether a form has the token of this visitor. The comparison takes the same time for every token.
     pub(crate) fn sent(&self, token: &str) -> bool {
         let Ok(token) = URL_SAFE_NO_PAD.decode(token) else {
             return false;
@@ -164,7 +164,8 @@ impl Visitor {
 
 impl Acting {
     fn of(headers: &HeaderMap) -> Self {
-        // What the proxy said that cannot be read, or said twice, is nobody: never what was typed.
+        // If a header of the proxy is unreadable or occurs twice, the visitor is anonymous; what was typed does
+        // not count.
         let said = |name| {
             let mut values = headers.get_all(name).iter();
             let value = values.next().filter(|_| values.next().is_none());

@@ -56,9 +56,9 @@ const fn phase(fact: &Fact) -> Option<AttemptPhase> {
         Fact::StepStarted { .. } | Fact::StepWaiting { .. } => Some(AttemptPhase::Started),
         Fact::StepCompleted { .. } => Some(AttemptPhase::Succeeded),
         Fact::AttemptFailed { .. } => Some(AttemptPhase::Failed),
-        Fact::StepCompensationStarted { .. } => Some(AttemptPhase::UndoStarted),
-        Fact::StepCompensated { .. } => Some(AttemptPhase::Undone),
-        Fact::StepCompensationFailed { .. } => Some(AttemptPhase::UndoFailed),
+        Fact::StepCompensationStarted { .. } => Some(AttemptPhase::CompensationStarted),
+        Fact::StepCompensated { .. } => Some(AttemptPhase::Compensated),
+        Fact::StepCompensationFailed { .. } => Some(AttemptPhase::CompensationFailed),
         _ => None,
     }
 }

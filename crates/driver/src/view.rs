@@ -225,8 +225,8 @@ impl View {
             state: state.state(),
             sub_state: shown,
             reason,
-            pause: state.hold().map(kind_of),
-            pause_cause: state.hold().cloned(),
+            pause: state.pause_cause().map(kind_of),
+            pause_cause: state.pause_cause().cloned(),
             cancellation: state.cancellation().cloned(),
             reopened: state.reopened().cloned(),
             forked_from: state.forked_from().cloned(),
@@ -412,7 +412,7 @@ const REVISION_MISMATCH: &str = "REVISION_MISMATCH";
 
 /// Why an execution is paused that was offered a revision with which it is not compatible.
 fn mismatch(state: &State) -> Option<ExecutionError> {
-    let Some(PauseCause::RevisionMismatch { offered, conflicts }) = state.hold() else {
+    let Some(PauseCause::RevisionMismatch { offered, conflicts }) = state.pause_cause() else {
         return None;
     };
     Some(ExecutionError {

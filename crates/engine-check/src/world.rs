@@ -367,7 +367,9 @@ impl World {
                     && !pending.deposed
                     && !is_transient(error.reason) =>
             {
-                Err(format!("{id} was answered {known:?}, and later {error}"))
+                Err(format!(
+                    "request {id} got the answer {known:?}, and its repetition failed: {error}"
+                ))
             }
             _ => Ok(()),
         }

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use crate::bug::Bug;
 use crate::policy::Policy;
+use crate::store::PostgresConfig;
 use crate::{Clock, Faults, Ids};
 
 /// The settings of an engine.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The store's file.
+    /// The store's file, unless the store is in a database.
     pub path: PathBuf,
+    /// The database that has the store, if any.
+    pub postgres: Option<PostgresConfig>,
     /// Where the time comes from.
     pub clock: Clock,
     /// The maximum number of active executions; further executions are queued.
@@ -87,6 +90,7 @@ impl Config {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            postgres: None,
             clock: Clock::system(),
             max_active: 10_000,
             max_backlog: 20_000,

@@ -105,6 +105,11 @@ impl Faults {
         assert!(!wanted, "a test lets the keeper panic for execution `{id}`");
     }
 
+    /// Whether a test decides about writes.
+    pub(crate) const fn is_armed(&self) -> bool {
+        self.judge.is_some()
+    }
+
     pub(crate) fn fate(&self, write: Write) -> Fate {
         match &self.judge {
             None => Fate::Done,

@@ -1,5 +1,6 @@
 //! The handle of the engine: every request goes through it.
 
+mod backup;
 mod definitions;
 mod verify;
 
@@ -28,7 +29,8 @@ use crate::request::{
     RequestKey, Resolve, RetryFrom, Start, Steer, StepRecord, Survey,
 };
 use crate::set_aside::SetAside;
-use crate::store::{Backend, SqliteFile};
+use crate::standing::Standing;
+use crate::store::{Backend, PostgresStore, SqliteFile};
 use crate::view::EngineView as _;
 use crate::worker::{Answer, Offer, WorkerSession};
 use crate::{Changes, Clock, Config, EngineError, ErrorKind, News, Numbering, View};
@@ -54,6 +56,7 @@ struct Inner {
     covered: Arc<SharedCoverage>,
     aside: Arc<SetAside>,
     in_memory: Arc<InMemory>,
+    standing: Arc<Standing>,
     escalation_roles: Vec<Arc<str>>,
     committed: watch::Receiver<i64>,
     clock: Clock,
@@ -73,6 +76,7 @@ pub(crate) struct Lines {
     pub(crate) committed: watch::Receiver<i64>,
     pub(crate) clock: Clock,
     pub(crate) lease: Duration,
+    pub(crate) standing: Arc<Standing>,
 }
 
 impl Inner {
@@ -90,6 +94,7 @@ impl Inner {
             covered: shared.covered,
             aside: shared.aside,
             in_memory: shared.in_memory,
+            standing: shared.standing,
             escalation_roles: config.escalation_roles.clone(),
             committed,
             clock: config.clock.clone(),
@@ -113,21 +118,31 @@ impl Drop for Inner {
     }
 }
 
+/// The place of the store.
+fn backend(config: &Config) -> Result<Arc<dyn Backend>> {
+    Ok(match &config.postgres {
+        Some(postgres) => Arc::new(PostgresStore::new(postgres.clone(), &config.faults)?),
+        None => Arc::new(SqliteFile::new(config.path.clone(), &config.faults)),
+    })
+}
+
 impl Engine {
-    /// Opens the store and takes up everything where it was left.
+    /// Opens the store and takes up everything where it was left. If another process owns a shared store, or the
+    /// server of the store does not answer, the engine refuses every call until that changes.
     ///
     /// # Errors
-    /// The file cannot be used: taken by another process, written by a newer version, damaged,
+    /// The store cannot be used: a file taken by another process, written by a newer version, damaged,
     /// not writable.
     pub fn open(config: &Config) -> Result<Self> {
-        let file: Arc<dyn Backend> = Arc::new(SqliteFile::new(config.path.clone(), &config.faults));
         config.check_limits()?;
-        let store = file.open()?;
-        let readers = Arc::new(Readers::open(Arc::clone(&file))?);
+        let backend = backend(config)?;
+        let store = backend.open()?;
         let shared = Shared::limited(config.limits());
-        let stores = (store, file.reader()?);
+        let standing = Arc::clone(&shared.standing);
+        let readers = Arc::new(Readers::open(Arc::clone(&backend), standing)?);
+        let stores = (store, backend.reader()?);
         let (committed, keeper, inbox) = keeper::spawn(config, stores, shared.clone())?;
-        let scan = Scan::start(config, &file, &shared.catalogue, &inbox)?;
+        let scan = Scan::start(config, &backend, &shared.catalogue, &inbox)?;
         let mut inner = Inner::new(config, (inbox, readers), shared, committed);
         inner.scan = scan;
         inner.keeper = Some(keeper);
@@ -144,7 +159,7 @@ impl Engine {
         shared: Shared,
         committed: watch::Receiver<i64>,
     ) -> Result<Self> {
-        let readers = Arc::new(Readers::open(backend)?);
+        let readers = Arc::new(Readers::open(backend, Arc::clone(&shared.standing))?);
         Ok(Self {
             inner: Arc::new(Inner::new(config, (inbox, readers), shared, committed)),
         })
@@ -283,6 +298,7 @@ impl Engine {
     /// # Errors
     /// No execution has this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
+        self.inner.standing.check()?;
         match self.inner.in_memory.find(&id) {
             // An execution in memory need not be replayed from its log.
             Place::Keeper => {
@@ -657,6 +673,7 @@ impl Engine {
             committed: self.inner.committed.clone(),
             clock: self.inner.clock.clone(),
             lease: self.inner.lease,
+            standing: Arc::clone(&self.inner.standing),
         }
     }
 
@@ -682,14 +699,6 @@ impl Engine {
             answer: send,
         })?;
         answer.await.unwrap_or_else(|_| Err(self.lost()))
-    }
-
-    /// Copies the store to another file while it is in use; the copy is whole and consistent.
-    ///
-    /// # Errors
-    /// The file exists, or cannot be written.
-    pub async fn backup(&self, to: std::path::PathBuf) -> Result<u64> {
-        self.read(move |reader| reader.backup(&to)).await
     }
 
     /// Counts the finished executions that ended before this time, up to `limit`.

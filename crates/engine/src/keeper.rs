@@ -82,6 +82,7 @@ use crate::error::{Result, TRY_AGAIN};
 use crate::in_memory::InMemory;
 use crate::news::Board;
 use crate::set_aside::SetAside;
+use crate::standing::Standing;
 use crate::store::{FailedReads, Reading, note_failed_reads};
 use crate::{Config, EngineError};
 use commits::{StoreSlot, UnderWay};
@@ -109,6 +110,8 @@ pub(crate) struct Shared {
     pub(crate) aside: Arc<SetAside>,
     /// Where readers find which executions are in memory.
     pub(crate) in_memory: Arc<InMemory>,
+    /// Where readers find whether this process owns the store.
+    pub(crate) standing: Arc<Standing>,
 }
 
 impl Shared {
@@ -137,6 +140,7 @@ pub(crate) struct Keeper {
     /// Whether a read of the present turn failed.
     failed_reads: FailedReads,
     board: Arc<Board>,
+    standing: Arc<Standing>,
     /// The time of the present turn.
     now: Moment,
     executions: Executions,
@@ -217,7 +221,8 @@ enum Work {
 }
 
 impl Keeper {
-    /// A keeper that has taken up every execution that was under way, and the effects of that.
+    /// A keeper that has taken up every execution that was under way, and the effects of that. If the store
+    /// belongs to another process or cannot be reached, the keeper refuses every request until that changes.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -230,7 +235,7 @@ impl Keeper {
         let (store, failed_reads) = note_failed_reads(access.store);
         let reader = failed_reads.note_in(access.reader);
         let mut keeper = Self {
-            executions: Executions::after(store.last_number()?, shared.in_memory),
+            executions: Executions::new(shared.in_memory),
             definitions: Definitions::new(shared.catalogue),
             dispatch: Dispatch::default(),
             connected: Connected::new(shared.covered),
@@ -262,9 +267,17 @@ impl Keeper {
             was_full: false,
             failed_reads,
             board: shared.board,
+            standing: shared.standing,
             now,
         };
-        keeper.load_all()?;
+        match keeper.store.own() {
+            Ok(epoch) => {
+                keeper.begin_epoch(epoch)?;
+                keeper.load_all()?;
+            }
+            Err(error) if error.is_temporary() => keeper.break_off(&error),
+            Err(error) => return Err(error.into()),
+        }
         let effects = std::mem::take(&mut keeper.shown);
         Ok((keeper, effects))
     }
@@ -285,6 +298,7 @@ impl Keeper {
     fn process(&mut self, messages: impl Iterator<Item = Message>) {
         self.results_checked = 0;
         self.pace.begin();
+        self.check_store();
         self.resume();
         for message in messages.take(MOST_PER_TURN) {
             self.take(message);

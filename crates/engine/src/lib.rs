@@ -38,6 +38,7 @@ mod set_aside;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sink;
+mod standing;
 mod store;
 mod summary;
 
@@ -68,6 +69,6 @@ pub use sink::{EVENT_NAMES, Secret, WebhookError, WebhookSettings, WebhookStatus
 pub use stateway_driver::parse_payload;
 pub use stateway_driver::{MOST_PAGE_BYTES, detailed, summary};
 pub use stateway_replay::{AttemptOutcome, AttemptRecord, Numbering, error_of, recording};
-pub use store::{SCHEMA_VERSION, StoreError, unpack};
+pub use store::{Password, PostgresConfig, SCHEMA_VERSION, StoreError, unpack};
 pub use view::{Parent, PauseKind, QueueCause, View};
 pub use worker::{Answers, Offer, Outcome, TaskToken, WorkerMessage, WorkerSession, WorkerTask};

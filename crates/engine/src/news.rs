@@ -37,7 +37,8 @@ pub enum Change {
 /// Everyone who watches.
 #[derive(Debug)]
 pub(crate) struct Board {
-    everything: broadcast::Sender<Change>,
+    /// `None`: what was reported is not complete, and everything must be read again.
+    everything: broadcast::Sender<Option<Change>>,
     everywhere: AtomicUsize,
     /// How often someone began to follow many executions.
     followed: AtomicU64,
@@ -58,7 +59,7 @@ struct Watched {
 /// Changes of many executions, as they happen.
 #[derive(Debug)]
 pub struct Changes {
-    receiver: broadcast::Receiver<Change>,
+    receiver: broadcast::Receiver<Option<Change>>,
     scope: Scope,
     board: Arc<Board>,
 }
@@ -128,7 +129,7 @@ impl Board {
         }
         if self.is_followed() {
             // No listener is left, which is not an error.
-            let _ = self.everything.send(Change::Seen(view));
+            let _ = self.everything.send(Some(Change::Seen(view)));
         }
     }
 
@@ -148,6 +149,13 @@ impl Board {
         self.watched.store(0, Ordering::Release);
     }
 
+    /// Changes may have been missed: everyone who follows many executions has to read them again.
+    pub(crate) fn read_again(&self) {
+        if self.is_followed() {
+            let _ = self.everything.send(None);
+        }
+    }
+
     /// Reports a removal. Watchers of the one execution find out by reading it.
     pub(crate) fn tell_removed(&self, removed: Arc<Removed>) {
         if self.watched.load(Ordering::Acquire) > 0 {
@@ -156,7 +164,7 @@ impl Board {
             self.watched.store(ones.len(), Ordering::Release);
         }
         if self.is_followed() {
-            let _ = self.everything.send(Change::Removed(removed));
+            let _ = self.everything.send(Some(Change::Removed(removed)));
         }
     }
 
@@ -218,10 +226,11 @@ impl Changes {
     /// The next change; `Err` if the watcher missed so many that it has to read everything again.
     ///
     /// # Errors
-    /// How many were missed.
+    /// How many were missed; zero if that is unknown.
     pub async fn next(&mut self) -> Result<Change, u64> {
         match self.receiver.recv().await {
-            Ok(change) => Ok(change),
+            Ok(Some(change)) => Ok(change),
+            Ok(None) => Err(0),
             Err(broadcast::error::RecvError::Lagged(missed)) => Err(missed),
             // Each watcher owns a reference to the board, so the board outlives it.
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

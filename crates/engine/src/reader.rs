@@ -2,7 +2,6 @@
 
 mod back;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +19,7 @@ use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, coun
 use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
 };
+use crate::standing::Standing;
 use crate::store::{Backend, Branch, ExecutionRow, Reading, StoreError, load};
 use crate::summary;
 use crate::view::EngineView as _;
@@ -33,6 +33,7 @@ const AT_ONCE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Readers {
     backend: Arc<dyn Backend>,
+    standing: Arc<Standing>,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Reader>>>,
     /// How many logs were replayed for lists.
@@ -78,16 +79,25 @@ pub(crate) struct Reader {
 }
 
 impl Readers {
-    pub(crate) fn open(backend: Arc<dyn Backend>) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        backend: Arc<dyn Backend>,
+        standing: Arc<Standing>,
+    ) -> Result<Self, StoreError> {
         let first = Reader {
             store: backend.reader()?,
         };
         Ok(Self {
             backend,
+            standing,
             permits: Arc::new(Semaphore::new(AT_ONCE)),
             idle: Arc::new(Mutex::new(vec![first])),
             list_replays: Arc::default(),
         })
+    }
+
+    /// The store that is read.
+    pub(crate) const fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
     }
 
     /// Does something with a connection, on a thread that may block.
@@ -95,6 +105,7 @@ impl Readers {
         &self,
         work: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.standing.check()?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| EngineError::stopped())?;
         let (backend, idle) = (Arc::clone(&self.backend), Arc::clone(&self.idle));
@@ -473,39 +484,6 @@ impl Reader {
             held_back: 0,
         })
     }
-
-    /// Copies the store to another file; the size of the copy.
-    pub(crate) fn backup(&mut self, to: &Path) -> Result<u64> {
-        let refused = |why: String| {
-            EngineError::new(ErrorKind::FailedPrecondition, "BACKUP_NOT_WRITTEN", why)
-        };
-        // Created here and nowhere else: a link in the directory is not followed.
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        // A backup has the payloads of every tenant.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        match options.open(to) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                return Err(refused(format!("{} exists already", to.display()))
-                    .hint("Choose another name; a backup never replaces a file."));
-            }
-            Err(error) => {
-                return Err(refused(format!(
-                    "{} cannot be created: {error}",
-                    to.display()
-                )));
-            }
-        }
-        if let Err(error) = self.store.backup(to) {
-            // What was written so far is no backup.
-            let _ = std::fs::remove_file(to);
-            return Err(error.into());
-        }
-        let size = std::fs::metadata(to).map_err(|error| refused(error.to_string()))?;
-        Ok(size.len())
-    }
 }
 
 fn kept_of(store: &dyn Reading, id: &str) -> Result<ExecutionRow> {
@@ -609,7 +587,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_panics_ends_alone() {
-        let readers = Readers::open(Arc::new(MemoryDisk::default())).unwrap();
+        let readers = Readers::open(Arc::new(MemoryDisk::default()), Arc::default()).unwrap();
         let panics = |_: &mut Reader| -> Result<()> { panic!("a test lets a read panic") };
         let error = readers.read(panics).await.unwrap_err();
         assert_eq!(error.reason, EngineError::read_abandoned().reason);

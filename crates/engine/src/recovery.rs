@@ -93,13 +93,13 @@ pub enum Remedy {
     /// Nothing is wrong.
     #[default]
     Nothing,
-    /// Rows and snapshots are repaired from the log; no work is done again.
+    /// Rows and snapshots are repaired from the log; no step runs again.
     Repair,
     /// The execution continues as a new branch.
     Branch {
-        /// From this event on: the last that can be trusted.
+        /// The last event that is intact. The new branch begins after it.
         cutoff: u64,
-        /// The steps whose work is done again.
+        /// The steps that run again.
         again: Vec<Arc<str>>,
     },
     /// No repair is possible.

@@ -181,12 +181,18 @@ impl Sink {
 
     /// Works until the receiver is gone or the engine has stopped.
     async fn work(&mut self) {
-        let Some(position) = self.open().await else {
-            return;
-        };
-        (self.position, self.written) = (position, position);
-        self.status.send_modify(|status| status.position = position);
+        let mut epoch = None;
         loop {
+            // Another process may have delivered events while it owned the store.
+            let current = self.lines.standing.epoch();
+            if epoch != Some(current) {
+                let Some(position) = self.open().await else {
+                    return;
+                };
+                epoch = Some(current);
+                (self.position, self.written) = (position, position);
+                self.status.send_modify(|status| status.position = position);
+            }
             let last = *self.lines.committed.borrow_and_update();
             match self.read(APPENDS).await {
                 Ok(records) if records.is_empty() => {

@@ -37,6 +37,8 @@ mod lost;
 mod many;
 #[path = "engine/migration.rs"]
 mod migration;
+#[path = "engine/place.rs"]
+mod place;
 #[path = "engine/policy.rs"]
 mod policy;
 #[path = "engine/recovery.rs"]

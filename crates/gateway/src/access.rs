@@ -8,14 +8,16 @@ mod call;
 mod changes;
 mod control;
 mod method;
+mod not_found;
 mod page;
 mod refusal;
 mod worker;
 
-pub(crate) use call::{Access, ApiCall, Decided, name_only};
+pub(crate) use call::{Access, ApiCall, name_only};
 pub(crate) use changes::until_changed;
 pub(crate) use control::AccessControl;
 pub use control::{AccessError, AccessSettings, NO_RULES, RulesSource};
 pub(crate) use method::permission_of;
+pub(crate) use not_found::not_found_pause;
 pub(crate) use page::MetricsAccess;
 pub(crate) use refusal::changed;

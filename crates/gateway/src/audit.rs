@@ -373,6 +373,7 @@ impl Auditor {
 }
 
 /// The record of a stream whose caller may not have it any more.
+#[derive(Clone)]
 pub(crate) struct StreamRefusal {
     auditor: Arc<Auditor>,
     record: Record,
@@ -457,12 +458,11 @@ impl Drop for OpenRecord<'_> {
 /// that is not implemented is one of them: it needs no permission.
 fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
     match code {
-        Code::Ok => false,
         Code::Unauthenticated | Code::PermissionDenied => true,
-        Code::Unimplemented if is_mutation => true,
+        Code::Unimplemented => is_mutation,
         Code::NotFound => known.is_refused,
-        // A mutation that failed in another way may have changed something.
-        _ => known.is_refused && !is_mutation,
+        // A mutation that failed in another way may have changed something, and a read was not refused.
+        _ => false,
     }
 }
 

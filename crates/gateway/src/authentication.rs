@@ -48,7 +48,7 @@ pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-stateway-tenant
 const BEARER: &str = "bearer ";
 const BASIC: &str = "basic ";
 
-/// How callers authenticate. Without any method the gateway believes the headers of the request,
+/// How callers authenticate. Without any method the gateway trusts the headers of the request,
 /// and listens on loopback only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthenticationSettings {

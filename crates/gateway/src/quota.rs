@@ -70,7 +70,7 @@ struct Buckets {
 pub(crate) enum CallKind {
     /// Any call or page.
     Plain,
-    /// A start of an execution.
+    /// A call that starts executions.
     Start,
     /// A watch, a wait or a worker session.
     Stream,
@@ -81,7 +81,7 @@ impl CallKind {
     pub(crate) fn of(path: &str) -> Self {
         let method = path.rsplit('/').next().unwrap_or_default();
         let is_api = path.starts_with("/stateway.v1.");
-        if is_api && method == "StartExecution" {
+        if is_api && ["StartExecution", "PublishEvent"].contains(&method) {
             Self::Start
         } else if is_api
             && ["Watch", "Wait", "Stream"]
@@ -99,9 +99,19 @@ impl CallKind {
 #[derive(Debug)]
 pub(crate) struct QuotaPermit {
     state: Arc<State>,
-    is_stream: bool,
+    /// Set for a stream.
+    stream: Mutex<Option<StreamQuota>>,
     bytes: AtomicU64,
 }
+
+/// The quota of the identity that sends a request. It is in the extensions of requests that can start executions:
+/// those of the API, and those for pages, whose calls of the API have the same extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct CallerQuota(Arc<State>);
+
+/// One open stream of an identity.
+#[derive(Debug)]
+pub(crate) struct StreamQuota(Arc<State>);
 
 /// Why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,16 +143,17 @@ impl Quotas {
         now: Instant,
     ) -> Result<Arc<QuotaPermit>, Exceeded> {
         let state = self.state(identity, now);
-        let admitted = state.admit(kind, now);
-        if let Err(exceeded) = &admitted {
-            counter!("stateway_quota_refusals_total", "quota" => exceeded.quota).increment(1);
-        }
-        admitted?;
-        Ok(Arc::new(QuotaPermit {
+        let taken = state.lock().requests.take(now);
+        taken.map_err(|pause| exceeded(State::REQUESTS, pause))?;
+        let permit = QuotaPermit {
             state,
-            is_stream: kind == CallKind::Stream,
+            stream: Mutex::default(),
             bytes: AtomicU64::new(0),
-        }))
+        };
+        if kind == CallKind::Stream {
+            permit.become_stream()?;
+        }
+        Ok(Arc::new(permit))
     }
 
     fn state(&self, identity: &Identity, now: Instant) -> Arc<State> {
@@ -183,6 +194,31 @@ impl States {
 }
 
 impl State {
+    const REQUESTS: Exceeded = Exceeded {
+        reason: "REQUEST_RATE_EXCEEDED",
+        quota: "requests",
+        message: "this caller exceeds its limit of calls per second",
+        pause: PAUSE,
+    };
+    const STARTS: Exceeded = Exceeded {
+        reason: "START_RATE_EXCEEDED",
+        quota: "starts",
+        message: "this caller exceeds its limit of started executions per second",
+        pause: PAUSE,
+    };
+    const STREAMS: Exceeded = Exceeded {
+        reason: "TOO_MANY_STREAMS",
+        quota: "streams",
+        message: "this caller exceeds its limit of open watches, waits, worker sessions and live pages",
+        pause: PAUSE,
+    };
+    const BYTES: Exceeded = Exceeded {
+        reason: "REQUEST_BYTES_EXCEEDED",
+        quota: "bytes",
+        message: "the requests of this caller in progress exceed their limit of bytes",
+        pause: PAUSE,
+    };
+
     fn new(quota: Quota, now: Instant) -> Self {
         Self {
             quota,
@@ -193,34 +229,6 @@ impl State {
             streams: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         }
-    }
-
-    fn admit(&self, kind: CallKind, now: Instant) -> Result<(), Exceeded> {
-        let mut buckets = self.lock();
-        buckets.requests.take(now).map_err(|pause| Exceeded {
-            reason: "REQUEST_RATE_EXCEEDED",
-            quota: "requests",
-            message: "this caller exceeds its limit of calls per second",
-            pause,
-        })?;
-        if kind == CallKind::Start {
-            buckets.starts.take(now).map_err(|pause| Exceeded {
-                reason: "START_RATE_EXCEEDED",
-                quota: "starts",
-                message: "this caller exceeds its limit of started executions per second",
-                pause,
-            })?;
-        }
-        drop(buckets);
-        if kind == CallKind::Stream && !taken(&self.streams, 1, self.quota.max_streams) {
-            return Err(Exceeded {
-                reason: "TOO_MANY_STREAMS",
-                quota: "streams",
-                message: "this caller exceeds its limit of open watches, waits and worker sessions",
-                pause: PAUSE,
-            });
-        }
-        Ok(())
     }
 
     fn is_unused(&self, now: Instant) -> bool {
@@ -244,17 +252,60 @@ fn taken(number: &AtomicU64, more: u64, most: Option<u64>) -> bool {
         .is_ok()
 }
 
+/// Counts a refusal.
+fn exceeded(quota: Exceeded, pause: Duration) -> Exceeded {
+    counter!("stateway_quota_refusals_total", "quota" => quota.quota).increment(1);
+    Exceeded { pause, ..quota }
+}
+
+impl CallerQuota {
+    /// Counts a start.
+    pub(crate) fn start(&self, now: Instant) -> Result<(), Exceeded> {
+        let taken = self.0.lock().starts.take(now);
+        taken.map_err(|pause| exceeded(State::STARTS, pause))
+    }
+
+    /// Counts an open stream until it is dropped.
+    pub(crate) fn open_stream(&self) -> Result<StreamQuota, Exceeded> {
+        StreamQuota::open(&self.0)
+    }
+}
+
+impl StreamQuota {
+    fn open(state: &Arc<State>) -> Result<Self, Exceeded> {
+        if taken(&state.streams, 1, state.quota.max_streams) {
+            Ok(Self(Arc::clone(state)))
+        } else {
+            Err(exceeded(State::STREAMS, PAUSE))
+        }
+    }
+}
+
+impl Drop for StreamQuota {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl QuotaPermit {
+    /// The quota of the caller.
+    pub(crate) fn caller(&self) -> CallerQuota {
+        CallerQuota(Arc::clone(&self.state))
+    }
+
+    /// Counts the call as an open stream until its response has been sent.
+    pub(crate) fn become_stream(&self) -> Result<(), Exceeded> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.is_none() {
+            *stream = Some(StreamQuota::open(&self.state)?);
+        }
+        Ok(())
+    }
+
     /// Counts bytes of the request that are in memory now.
     fn take_bytes(&self, count: u64) -> Result<(), Exceeded> {
         if !taken(&self.state.bytes, count, self.state.quota.max_request_bytes) {
-            counter!("stateway_quota_refusals_total", "quota" => "bytes").increment(1);
-            return Err(Exceeded {
-                reason: "REQUEST_BYTES_EXCEEDED",
-                quota: "bytes",
-                message: "the requests of this caller in progress exceed their limit of bytes",
-                pause: PAUSE,
-            });
+            return Err(exceeded(State::BYTES, PAUSE));
         }
         self.bytes.fetch_add(count, Ordering::Relaxed);
         Ok(())
@@ -270,9 +321,6 @@ impl QuotaPermit {
 impl Drop for QuotaPermit {
     fn drop(&mut self) {
         self.release_bytes();
-        if self.is_stream {
-            self.state.streams.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -318,10 +366,12 @@ mod tests {
         let (ada, bob) = (identity("ada", &[], None), identity("bob", &[], None));
         let now = Instant::now();
         let admit = |who, kind, now| {
-            quotas
-                .admit(who, kind, now)
-                .map(drop)
-                .map_err(|it| (it.reason, it.pause))
+            let admitted = quotas.admit(who, kind, now);
+            let started = admitted.and_then(|permit| match kind {
+                CallKind::Start => permit.caller().start(now),
+                CallKind::Plain | CallKind::Stream => Ok(()),
+            });
+            started.map_err(|it| (it.reason, it.pause))
         };
         for _ in 0..2 {
             admit(&ada, CallKind::Start, now).unwrap();
@@ -358,7 +408,47 @@ mod tests {
         assert_eq!(open().unwrap_err().reason, "TOO_MANY_STREAMS");
         assert!(quotas.admit(&ada, CallKind::Plain, now).is_ok());
         drop(first);
+        // A start that waits, and a live page.
+        let start = quotas.admit(&ada, CallKind::Start, now).unwrap();
+        let waiting = start.caller().open_stream().unwrap();
+        assert_eq!(open().unwrap_err().reason, "TOO_MANY_STREAMS");
+        drop(waiting);
+        let page = quotas.admit(&ada, CallKind::Plain, now).unwrap();
+        page.become_stream().unwrap();
+        page.become_stream().unwrap();
+        assert_eq!(
+            start.caller().open_stream().unwrap_err().reason,
+            "TOO_MANY_STREAMS"
+        );
+        drop(page);
         assert!(open().is_ok());
+    }
+
+    #[test]
+    fn every_refusal_is_counted_by_its_quota() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let page = recorder.handle();
+        metrics::with_local_recorder(&recorder, || {
+            let quotas = quotas(Quota {
+                requests_per_second: Some(3.0),
+                starts_per_second: Some(1.0),
+                max_streams: Some(0),
+                max_request_bytes: Some(1),
+            });
+            let (ada, now) = (identity("ada", &[], None), Instant::now());
+            let permit = quotas.admit(&ada, CallKind::Plain, now).unwrap();
+            permit.take_bytes(2).unwrap_err();
+            permit.become_stream().unwrap_err();
+            permit.caller().start(now).unwrap();
+            permit.caller().start(now).unwrap_err();
+            quotas.admit(&ada, CallKind::Plain, now).unwrap();
+            quotas.admit(&ada, CallKind::Plain, now).unwrap();
+            quotas.admit(&ada, CallKind::Plain, now).unwrap_err();
+        });
+        for quota in ["requests", "starts", "streams", "bytes"] {
+            let line = format!("stateway_quota_refusals_total{{quota=\"{quota}\"}} 1");
+            assert!(page.render().contains(&line), "{}", page.render());
+        }
     }
 
     #[test]
@@ -454,7 +544,9 @@ mod tests {
     #[test]
     fn methods_are_starts_streams_or_plain() {
         let kind = |method: &str| CallKind::of(&format!("/stateway.v1.X/{method}"));
-        assert_eq!(kind("StartExecution"), CallKind::Start);
+        for start in ["StartExecution", "PublishEvent"] {
+            assert_eq!(kind(start), CallKind::Start);
+        }
         for stream in [
             "WatchExecutions",
             "WatchApprovals",

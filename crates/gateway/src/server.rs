@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -260,10 +262,14 @@ impl Gateway {
             Front::for_monitoring(services, pages, port.address.ip().is_loopback())
         });
         let metrics = (self.metrics.clone(), MetricsAccess(access.clone()));
-        let pages =
-            plain_pages(metrics, engines, audit.clone(), is_brief).merge(pages.unwrap_or_default());
+        let plain = plain_pages(metrics, engines, audit.clone(), is_brief);
+        let pages = match pages {
+            // They answer to unknown paths themselves, except to those of gRPC methods.
+            Some(pages) => plain.merge(pages).layer(from_fn(refuse_methods)),
+            None => plain.fallback(nowhere),
+        };
         let origins = std::mem::take(&mut self.settings.allowed_origins);
-        let pages = Routes::from(pages.fallback(nowhere));
+        let pages = Routes::from(pages);
         let front = Front::new(
             services,
             pages,
@@ -375,6 +381,7 @@ impl Gateway {
         let watches = StreamPool::new(StreamKind::Watch, watch.max_streams);
         let directory = Arc::new(Directory {
             upstreams: self.upstreams.clone(),
+            default_provider: self.settings.default_provider.clone(),
         });
         let definitions = Definitions {
             shell: shell.clone(),
@@ -556,6 +563,14 @@ async fn monitor_until(listener: TcpListener, connections: Connections, stop: Ca
 /// The answer to a path that has no page.
 async fn nowhere(method: Method, uri: Uri) -> Response {
     no_page(&method, uri.path()).into_response()
+}
+
+/// Refuses the path of a gRPC method without the content type of gRPC; no page has such a path.
+async fn refuse_methods(request: Request, next: Next) -> Response {
+    match no_page(request.method(), request.uri().path()) {
+        (StatusCode::NOT_FOUND, _) => next.run(request).await,
+        refused => refused.into_response(),
+    }
 }
 
 /// Pages for probes and scrapers.

@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod approvals;
 pub(crate) mod definitions;
 pub(crate) mod executions;
+mod home;
 mod oversize;
 pub(crate) mod providers;
 pub(crate) mod recovery;

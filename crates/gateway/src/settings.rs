@@ -84,6 +84,9 @@ pub struct Settings {
     pub reflection: bool,
     /// Whether the dashboard is served.
     pub dashboard: bool,
+    /// The provider that is the default of a portable definition for which `MigrateDefinition` has chosen none.
+    /// Without one it is the first provider by name.
+    pub default_provider: Option<ProviderId>,
     /// Watches.
     pub watch: WatchSettings,
     /// Limits for providers without an entry of their own.
@@ -115,6 +118,7 @@ impl Default for Settings {
             allowed_origins: Vec::new(),
             reflection: true,
             dashboard: true,
+            default_provider: None,
             watch: WatchSettings::default(),
             default_upstream: UpstreamSettings::default(),
             upstreams: BTreeMap::new(),

@@ -56,8 +56,8 @@ pub(crate) async fn no_portable_definition(
     }
 }
 
-/// The provider's refusal of a native definition, with a suggestion if the provider can list its
-/// definitions and has given none itself.
+/// The error of the provider for an unknown native definition. If the provider can list its definitions and its
+/// error has no suggestion, a similar name is added.
 pub(crate) async fn no_native_definition(
     upstream: &Upstream,
     call: &ApiCall,

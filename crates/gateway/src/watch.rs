@@ -15,7 +15,7 @@ mod reader;
 mod topic;
 mod wait;
 
-pub(crate) use hub::Hub;
+pub(crate) use hub::{CROWDED_FOR, Hub, too_many_topics};
 pub(crate) use pace::Pace;
 pub(crate) use poll::pause_after;
 pub(crate) use present::{Asked, Sighting};

@@ -31,6 +31,8 @@ pub(crate) enum Handler {
     Deliver,
     /// A request to a definition.
     Definition,
+    /// The alarm of a definition with a schedule.
+    DefinitionAlarm,
     /// The order to start a child by a definition.
     StartChild,
 }
@@ -44,8 +46,17 @@ impl Handler {
             (EXECUTION_OBJECT, "alarm") => Some(Self::Alarm),
             (EXECUTION_OBJECT, "deliver") => Some(Self::Deliver),
             (DEFINITION_OBJECT, "command") => Some(Self::Definition),
+            (DEFINITION_OBJECT, "alarm") => Some(Self::DefinitionAlarm),
             (DEFINITION_OBJECT, "start_child") => Some(Self::StartChild),
             _ => None,
+        }
+    }
+
+    /// The name of the objects that it is a handler of.
+    const fn service(self) -> &'static str {
+        match self {
+            Self::Command | Self::Alarm | Self::Deliver => EXECUTION_OBJECT,
+            Self::Definition | Self::DefinitionAlarm | Self::StartChild => DEFINITION_OBJECT,
         }
     }
 }
@@ -121,7 +132,7 @@ impl Invocation {
 
     fn answer(&self, handler: Handler, now: Timestamp, plans: &Plans) -> Vec<Frame> {
         match self.decide(handler, now, plans) {
-            Ok(Decided::Turn(turn, mark)) => self.commands(turn, mark),
+            Ok(Decided::Turn(turn, mark)) => self.commands(handler.service(), turn, mark),
             Ok(Decided::Missing(key)) => self.suspend(&key),
             Err(why) => vec![failure(PROTOCOL_VIOLATION, why)],
         }
@@ -152,7 +163,7 @@ impl Invocation {
                 let mut message: ObjectRequest =
                     message.map_err(|_| "a message of another object cannot be read")?;
                 let is_start = matches!(message.work, Work::Start(_));
-                let mark = self.mark(now, is_start);
+                let mark = self.mark(now, is_start || self.exists(object::STATE));
                 // A message may wait for a host; its time is the time of its delivery.
                 if let Some((fired, _)) = &mark {
                     message.at = message.at.max(*fired);
@@ -163,16 +174,17 @@ impl Invocation {
                 (object::handle(&self.key, &request, &mut read, plans), mark)
             }
             Handler::Alarm => {
-                let armed = std::str::from_utf8(&self.input).ok();
-                let armed = armed.and_then(|text| text.parse().ok());
-                let armed = armed.and_then(|millis| Timestamp::from_millisecond(millis).ok());
-                let armed = armed.ok_or("the input of an alarm is not a time")?;
-                let mark = self.mark(now, false);
-                let fired = mark.as_ref().map_or(armed, |(fired, _)| *fired);
-                let mark = mark.map(|(_, mark)| mark);
+                let (armed, fired, mark) = self.alarm(now, object::STATE)?;
                 let request = serde_json::to_vec(&object::alarm(armed, fired));
                 let request = request.map_err(|_| "an alarm cannot be written")?;
                 (object::handle(&self.key, &request, &mut read, plans), mark)
+            }
+            Handler::DefinitionAlarm => {
+                let (armed, fired, mark) = self.alarm(now, definition_object::CURRENT)?;
+                let request = serde_json::to_vec(&definition_object::alarm(armed, fired));
+                let request = request.map_err(|_| "an alarm cannot be written")?;
+                let decided = definition_object::handle(&self.key, &request, &mut read);
+                (decided, mark)
             }
         };
         Ok(match decided {
@@ -181,12 +193,32 @@ impl Invocation {
         })
     }
 
+    /// The time for which an alarm was armed, the time at which it fires, and the command that stores the
+    /// latter. An object without a value under this key does not exist any more.
+    fn alarm(
+        &self,
+        now: Timestamp,
+        key: &str,
+    ) -> Result<(Timestamp, Timestamp, Option<Frame>), &'static str> {
+        let armed = std::str::from_utf8(&self.input).ok();
+        let armed = armed.and_then(|text| text.parse().ok());
+        let armed = armed.and_then(|millis| Timestamp::from_millisecond(millis).ok());
+        let armed = armed.ok_or("the input of an alarm is not a time")?;
+        let mark = self.mark(now, self.exists(key));
+        let fired = mark.as_ref().map_or(armed, |(fired, _)| *fired);
+        Ok((armed, fired, mark.map(|(_, mark)| mark)))
+    }
+
+    /// Whether the object has a value under this key, as far as is known.
+    fn exists(&self, key: &str) -> bool {
+        !matches!(self.value(key), Ok(None))
+    }
+
     /// The time of an invocation that no gateway sent, and the command that stores it. It is the first
-    /// command of the journal, so the invocation has the same time when it is made again. Of an execution
+    /// command of the journal, so the invocation has the same time when it is made again. Of an object
     /// that does not exist nothing is to be written, unless the invocation starts it.
-    fn mark(&self, now: Timestamp, starts: bool) -> Option<(Timestamp, Frame)> {
-        let exists = !matches!(self.value(object::STATE), Ok(None));
-        if !exists && !starts {
+    fn mark(&self, now: Timestamp, exists: bool) -> Option<(Timestamp, Frame)> {
+        if !exists {
             return None;
         }
         let fired = self.fired().unwrap_or(now);
@@ -267,7 +299,7 @@ impl Invocation {
     }
 
     /// The commands that Restate does not have yet, or the refusal of a journal that does not fit.
-    fn commands(&self, turn: Turn, mark: Option<Frame>) -> Vec<Frame> {
+    fn commands(&self, service: &str, turn: Turn, mark: Option<Frame>) -> Vec<Frame> {
         let mut commands: Vec<Frame> = mark.into_iter().collect();
         commands.extend(turn.writes.into_iter().map(|write| match write {
             Write::Set { key, value } => Frame::of(SET_STATE, &SetState::new(&key, value)),
@@ -277,7 +309,7 @@ impl Invocation {
         if let Some(due) = turn.alarm {
             let millis = due.as_millisecond();
             calls.push(OneWayCall {
-                service_name: EXECUTION_OBJECT.to_owned(),
+                service_name: service.to_owned(),
                 handler_name: "alarm".to_owned(),
                 parameter: millis.to_string().into(),
                 invoke_time: u64::try_from(millis).unwrap_or_default(),

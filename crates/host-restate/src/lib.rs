@@ -6,7 +6,7 @@
 //! | object | key | handlers | does |
 //! |---|---|---|---|
 //! | `stateway.Execution` | the execution id | `command`, `alarm`: exclusive | [`stateway_hosted::object`] |
-//! | `stateway.Definition` | the name | `command`: exclusive | [`stateway_hosted::definition_object`] |
+//! | `stateway.Definition` | the name | `command`, `alarm`: exclusive; `start_child`: shared | [`stateway_hosted::definition_object`] |
 //!
 //! # The service protocol instead of the SDK
 //!

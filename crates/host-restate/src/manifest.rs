@@ -6,20 +6,26 @@ use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT};
 
 use crate::protocol::VERSIONS;
 
-/// The version of the manifest in the path of a deployment. A build with another manifest is another
-/// deployment; a build with the same manifest takes over the invocations of the one before.
-const MANIFEST: u32 = 2;
+/// The version of the manifest in the path of a deployment. Restate reads a manifest once for each
+/// deployment, so another manifest needs another path.
+const MANIFEST: u32 = 3;
 
 /// An invocation is retried at this interval while no endpoint answers.
 const MAX_RETRY_MILLIS: u64 = 5_000;
 /// So many attempts that an invocation is not paused while endpoints are away: about two months.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
-/// The path under which a deployment is registered, after the address of the endpoint. The endpoint
-/// answers under every path.
+/// The path under which a deployment is registered, after the address of the endpoint: another version is
+/// another deployment. Without a name it is the version of this build. The endpoint answers under every
+/// path, so a host that replaces another one at the same address also finishes what that one has begun.
 #[must_use]
-pub fn deployment_path() -> String {
-    format!("stateway-{MANIFEST}")
+pub fn deployment_path(name: &str) -> String {
+    let name: String = match name {
+        "" => env!("CARGO_PKG_VERSION").to_owned(),
+        // Anything else would be another path or a query.
+        name => name.replace(|it: char| !it.is_ascii_alphanumeric() && it != '.', "-"),
+    };
+    format!("stateway-{MANIFEST}-{name}")
 }
 
 /// The manifest, in the form of this version of Restate's discovery.
@@ -36,7 +42,11 @@ pub(crate) fn manifest(discovery: u32) -> Value {
         (
             DEFINITION_OBJECT,
             // Many executions may start children by one definition, and a start changes nothing in it.
-            &[("command", EXCLUSIVE), ("start_child", SHARED)][..],
+            &[
+                ("command", EXCLUSIVE),
+                ("alarm", EXCLUSIVE),
+                ("start_child", SHARED),
+            ][..],
         ),
     ];
     let services: Vec<_> = services
@@ -83,4 +93,23 @@ fn service(name: &str, handlers: &[(&str, &str)], discovery: u32) -> Value {
         service["retryPolicyOnMaxAttempts"] = "PAUSE".into();
     }
     service
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_another_deployment_and_its_name_stays_one_part_of_a_path() {
+        let build = format!("stateway-{MANIFEST}-{}", env!("CARGO_PKG_VERSION"));
+        assert_eq!(deployment_path(""), build);
+        assert_eq!(
+            deployment_path("2026.11"),
+            format!("stateway-{MANIFEST}-2026.11")
+        );
+        assert_eq!(
+            deployment_path("a/b?c"),
+            format!("stateway-{MANIFEST}-a-b-c")
+        );
+    }
 }

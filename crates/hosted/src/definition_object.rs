@@ -2,8 +2,13 @@
 //!
 //! | key | value | read by |
 //! |---|---|---|
-//! | `c` | the current revision with its source, every revision with its time, remembered request ids | the object, and providers by queries |
+//! | `c` | the current revision with its source, every revision with its time, the trigger, remembered request ids | the object, and providers by queries |
 //! | `r/{revision}` | the source of a revision | providers, by queries |
+//!
+//! A definition with a schedule has an alarm, as an execution has: the request [`alarm`] is sent to the object
+//! at that time. The object then sends the start to an execution whose id is the time of the schedule.
+
+mod trigger;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,6 +22,8 @@ use stateway_model::{ErrorCategory, ErrorKind, Usage};
 use crate::message::{ChildRequest, ObjectRequest, Refusal, StartWork, VERSION, Work};
 use crate::object::{Message, Missing, Read, Turn, Write};
 use crate::portability;
+pub(crate) use trigger::SCHEDULE;
+pub use trigger::{DisabledMark, StoredTrigger};
 
 /// The current revision and the list of all.
 pub const CURRENT: &str = "c";
@@ -52,9 +59,32 @@ pub enum DefinitionWork {
         source: Arc<str>,
         /// Names the source in diagnostics.
         source_name: Arc<str>,
+        /// Whether the schedule starts nothing, because the gateway cannot run the definition.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        never_scheduled: bool,
     },
     /// Have no current revision any more.
     Delete,
+    /// Disable or enable the trigger.
+    Switch {
+        /// Whether it starts executions from now on.
+        enabled: bool,
+        /// Who asks for it.
+        by: Arc<str>,
+        /// Why; may be empty.
+        comment: Arc<str>,
+    },
+    /// Whether new executions start on this provider by default.
+    SetHome {
+        /// Whether they do.
+        home: bool,
+    },
+    /// Start what is due by the schedule. Only the alarm sends it, and it is not remembered.
+    Alarm {
+        /// The time for which the alarm was armed.
+        #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+        armed: Timestamp,
+    },
 }
 
 /// The answer of the object of a definition.
@@ -86,6 +116,12 @@ pub struct StoredDefinition {
     pub source: Arc<str>,
     /// Every revision with the milliseconds of its first application, oldest first.
     pub revisions: Vec<(Arc<str>, i64)>,
+    /// The trigger; none when the current revision has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<StoredTrigger>,
+    /// Whether new executions start on this provider by default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub home: bool,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     requests: VecDeque<(Arc<str>, Arc<str>)>,
 }
@@ -122,6 +158,18 @@ pub fn handle(name: &str, request: &[u8], read: &mut Read<'_>) -> Result<Turn, M
         answer: json(&DefinitionAnswer::Refused(refusal)),
         ..Turn::default()
     }))
+}
+
+/// The request that an alarm sends, for the time for which it was armed and the time at which it fires.
+#[must_use]
+pub fn alarm(armed: Timestamp, now: Timestamp) -> DefinitionRequest {
+    DefinitionRequest {
+        v: VERSION,
+        id: "timer".into(),
+        body: "".into(),
+        at: now,
+        work: DefinitionWork::Alarm { armed },
+    }
 }
 
 /// Starts a child by the definition with this name: sends the start with the source to the child, or to the
@@ -218,6 +266,15 @@ fn work(
     request: &DefinitionRequest,
     mut kept: StoredDefinition,
 ) -> Result<Turn, Refusal> {
+    if let DefinitionWork::Alarm { armed } = request.work {
+        let start = kept.fire(name, armed, request.at);
+        let alarm = kept.arm();
+        return Ok(Turn {
+            messages: start.into_iter().collect(),
+            alarm,
+            ..done(kept, false, Vec::new())
+        });
+    }
     if let Some((_, body)) = kept.requests.iter().find(|(id, _)| *id == request.id) {
         if *body != request.body {
             return Err(Refusal::new(
@@ -228,32 +285,58 @@ fn work(
         }
         return Ok(done(kept, false, Vec::new()));
     }
+    let at = request.at.as_millisecond();
     let mut writes = Vec::new();
     let changed = match &request.work {
         DefinitionWork::Apply {
             source,
             source_name,
-        } => apply(
-            name,
-            (source, source_name),
-            request.at,
-            &mut kept,
-            &mut writes,
-        )?,
+            never_scheduled,
+        } => {
+            let source = (source, source_name);
+            let changed = apply(name, source, request.at, &mut kept, &mut writes)?;
+            // Earlier builds stored no trigger.
+            if changed || kept.trigger.is_none() {
+                kept.set_trigger(at, *never_scheduled);
+            }
+            changed
+        }
         DefinitionWork::Delete => {
             if kept.current.is_none() {
                 return Err(missing(name, !kept.revisions.is_empty()));
             }
             (kept.current, kept.source) = (None, "".into());
+            (kept.trigger, kept.home) = (None, false);
             true
         }
+        DefinitionWork::Switch {
+            enabled,
+            by,
+            comment,
+        } => {
+            if kept.current.is_none() {
+                return Err(missing(name, !kept.revisions.is_empty()));
+            }
+            kept.switch(name, *enabled, (by, comment, at))?
+        }
+        DefinitionWork::SetHome { home } => {
+            if kept.current.is_none() {
+                return Err(missing(name, !kept.revisions.is_empty()));
+            }
+            std::mem::replace(&mut kept.home, *home) != *home
+        }
+        DefinitionWork::Alarm { .. } => false,
     };
     if kept.requests.len() >= MOST_REQUESTS {
         kept.requests.pop_front();
     }
     kept.requests
         .push_back((Arc::clone(&request.id), Arc::clone(&request.body)));
-    Ok(done(kept, changed, writes))
+    let alarm = kept.arm();
+    Ok(Turn {
+        alarm,
+        ..done(kept, changed, writes)
+    })
 }
 
 fn apply(
@@ -319,34 +402,173 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn send(
-        stored: &mut BTreeMap<String, Vec<u8>>,
-        id: &str,
-        work: DefinitionWork,
-    ) -> DefinitionAnswer {
-        let request = DefinitionRequest {
+    type Values = BTreeMap<String, Vec<u8>>;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn turn(stored: &mut Values, request: &DefinitionRequest) -> Turn {
+        let request = serde_json::to_vec(request).unwrap();
+        let mut read = |key: &str| Ok(stored.get(key).cloned());
+        let turn = handle("a", &request, &mut read).unwrap();
+        for write in &turn.writes {
+            if let Write::Set { key, value } = write {
+                stored.insert(key.clone(), value.clone());
+            }
+        }
+        turn
+    }
+
+    fn request(id: &str, at: Timestamp, work: DefinitionWork) -> DefinitionRequest {
+        DefinitionRequest {
             v: VERSION,
             id: id.into(),
             body: format!("{work:?}").into(),
-            at: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
+            at,
             work,
-        };
-        let request = serde_json::to_vec(&request).unwrap();
-        let mut read = |key: &str| Ok(stored.get(key).cloned());
-        let turn = handle("a", &request, &mut read).unwrap();
-        for write in turn.writes {
-            if let Write::Set { key, value } = write {
-                stored.insert(key, value);
-            }
         }
+    }
+
+    fn send(stored: &mut Values, id: &str, work: DefinitionWork) -> DefinitionAnswer {
+        let at = Timestamp::from_millisecond(1_700_000_000_000).unwrap();
+        let turn = turn(stored, &request(id, at, work));
         serde_json::from_slice(&turn.answer).unwrap()
     }
 
     fn apply(step: &str) -> DefinitionWork {
+        applied(format!("name: a\nsteps: [{{name: {step}}}]"))
+    }
+
+    fn applied(source: impl Into<Arc<str>>) -> DefinitionWork {
         DefinitionWork::Apply {
-            source: format!("name: a\nsteps: [{{name: {step}}}]").into(),
+            source: source.into(),
             source_name: "a.yaml".into(),
+            never_scheduled: false,
         }
+    }
+
+    fn hourly(step: &str) -> DefinitionWork {
+        applied(format!(
+            "name: a\ntrigger: {{schedule: '0 * * * *'}}\nsteps: [{{name: {step}}}]"
+        ))
+    }
+
+    fn switch(enabled: bool) -> DefinitionWork {
+        DefinitionWork::Switch {
+            enabled,
+            by: "olga".into(),
+            comment: "maintenance".into(),
+        }
+    }
+
+    /// The ids of the executions that a turn starts.
+    fn started(turn: &Turn) -> Vec<String> {
+        let messages = turn.messages.iter();
+        messages
+            .map(|message| match message {
+                Message::Execution(id, request) => {
+                    assert!(matches!(request.work, Work::Start(_)));
+                    id.to_string()
+                }
+                Message::Definition(..) => panic!("a definition sends nothing to a definition"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_schedule_starts_one_execution_for_each_time_and_arms_the_next_alarm() {
+        let mut stored = BTreeMap::new();
+        let first = turn(
+            &mut stored,
+            &request("r1", at("2026-01-01T09:30:00Z"), hourly("one")),
+        );
+        assert_eq!(first.alarm, Some(at("2026-01-01T10:00:00Z")));
+        let ten = at("2026-01-01T10:00:00Z");
+        let fired = turn(&mut stored, &alarm(ten, at("2026-01-01T10:00:00.2Z")));
+        assert_eq!(started(&fired), ["a~20260101T100000Z"]);
+        assert_eq!(fired.alarm, Some(at("2026-01-01T11:00:00Z")));
+        // An alarm that comes twice finds nothing due.
+        let again = turn(&mut stored, &alarm(ten, at("2026-01-01T10:00:01Z")));
+        assert_eq!((started(&again), again.alarm), (Vec::new(), None));
+        // Times that passed while no host ran start one execution, the newest.
+        let eleven = at("2026-01-01T11:00:00Z");
+        let late = turn(&mut stored, &alarm(eleven, at("2026-01-01T14:20:00Z")));
+        assert_eq!(started(&late), ["a~20260101T140000Z"]);
+        assert_eq!(late.alarm, Some(at("2026-01-01T15:00:00Z")));
+    }
+
+    #[test]
+    fn another_revision_and_a_disabled_trigger_change_what_the_schedule_starts() {
+        let mut stored = BTreeMap::new();
+        let apply_one = request("r1", at("2026-01-01T09:30:00Z"), hourly("one"));
+        turn(&mut stored, &apply_one);
+        let off = turn(
+            &mut stored,
+            &request("r2", at("2026-01-01T09:40:00Z"), switch(false)),
+        );
+        assert_eq!(off.alarm, None);
+        let ten = at("2026-01-01T10:00:00Z");
+        let fired = turn(&mut stored, &alarm(ten, ten));
+        assert_eq!((started(&fired), fired.alarm), (Vec::new(), None));
+        // A new revision does not enable it.
+        let revised = request("r3", at("2026-01-01T10:30:00Z"), hourly("two"));
+        assert_eq!(turn(&mut stored, &revised).alarm, None);
+        // Times that passed meanwhile are skipped.
+        let on = turn(
+            &mut stored,
+            &request("r4", at("2026-01-01T12:30:00Z"), switch(true)),
+        );
+        assert_eq!(on.alarm, Some(at("2026-01-01T13:00:00Z")));
+        // A revision with an earlier time arms an earlier alarm; without a schedule nothing starts.
+        let often =
+            applied("name: a\ntrigger: {schedule: '*/5 * * * *'}\nsteps: [{name: x}]".to_owned());
+        let often = turn(
+            &mut stored,
+            &request("r5", at("2026-01-01T12:31:00Z"), often),
+        );
+        assert_eq!(often.alarm, Some(at("2026-01-01T12:35:00Z")));
+        turn(
+            &mut stored,
+            &request("r6", at("2026-01-01T12:32:00Z"), apply("three")),
+        );
+        let due = at("2026-01-01T12:35:00Z");
+        let fired = turn(&mut stored, &alarm(due, due));
+        assert_eq!((started(&fired), fired.alarm), (Vec::new(), None));
+        assert_eq!(reason(send(&mut stored, "r7", switch(false))), "NO_TRIGGER");
+    }
+
+    #[test]
+    fn a_deleted_definition_starts_nothing_and_comes_back_enabled() {
+        let mut stored = BTreeMap::new();
+        let nine = at("2026-01-01T09:30:00Z");
+        turn(&mut stored, &request("r1", nine, hourly("one")));
+        turn(&mut stored, &request("r2", nine, switch(false)));
+        turn(&mut stored, &request("r3", nine, DefinitionWork::Delete));
+        let ten = at("2026-01-01T10:00:00Z");
+        assert!(started(&turn(&mut stored, &alarm(ten, ten))).is_empty());
+        let again = turn(&mut stored, &request("r4", ten, hourly("one")));
+        assert_eq!(again.alarm, Some(at("2026-01-01T11:00:00Z")));
+    }
+
+    #[test]
+    fn a_definition_that_the_gateway_cannot_run_is_not_scheduled() {
+        let mut stored = BTreeMap::new();
+        let DefinitionWork::Apply {
+            source,
+            source_name,
+            ..
+        } = hourly("one")
+        else {
+            unreachable!("it is an application")
+        };
+        let never = DefinitionWork::Apply {
+            source,
+            source_name,
+            never_scheduled: true,
+        };
+        let nine = at("2026-01-01T09:30:00Z");
+        assert_eq!(turn(&mut stored, &request("r1", nine, never)).alarm, None);
     }
 
     fn changed(answer: &DefinitionAnswer) -> bool {
@@ -403,6 +625,7 @@ mod tests {
         let work = DefinitionWork::Apply {
             source: "name: b\nsteps: [{name: x}]".into(),
             source_name: "b.yaml".into(),
+            never_scheduled: false,
         };
         assert_eq!(reason(send(&mut stored, "r1", work)), "INVALID_DEFINITION");
         assert!(stored.is_empty());

@@ -51,3 +51,4 @@ pub mod replay;
 pub use http_config::Http;
 pub use observation::{id_of, observation, payload, version};
 pub use plans::Plans;
+pub use stateway_definition::digest;

@@ -124,6 +124,24 @@ pub fn alarm(armed: jiff::Timestamp, now: jiff::Timestamp) -> ObjectRequest {
     }
 }
 
+/// The request by which an engine that was stopped from outside shows the end of an execution.
+#[must_use]
+pub fn killed(at: jiff::Timestamp, by: &str, why: &str) -> ObjectRequest {
+    let kill = stateway_machine::Verb::Cancel {
+        mode: stateway_machine::CancelMode::Kill,
+        by: by.into(),
+        comment: why.into(),
+    };
+    ObjectRequest {
+        v: VERSION,
+        id: by.into(),
+        at,
+        body: None,
+        work: Work::Verb(Box::new(kill)),
+        claim: None,
+    }
+}
+
 /// Carries out a request.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ mod port;
 mod redo;
 mod request;
 mod token;
+mod triggers;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,14 +30,16 @@ use stateway_provider_api::{
     Approvals, Call, CancelMode, CancelRequest, CompensationChoice, Count, Description, Error,
     EventLog, Health, HistoryPage, HistoryRequest, ListPage, ListRequest, NativeState, Observation,
     PauseRequest, PortableDefinitions, Provider, PurgeRequest, Result, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Verb, View, Workers,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Table, Triggers, Verb, View,
+    Workers,
 };
 
 use crate::message::{Done, ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
 use crate::object::{INPUT, OUTPUT, VIEW};
 use crate::observation;
+use crate::portability::HostAbilities;
 pub use capability::CAPABILITIES;
-pub use port::{HostPort, ObjectKind, StoredValue, ViewQuery};
+pub use port::{HostPort, ObjectKind, Pace, StoredValue, ViewQuery};
 use request::{Body, data};
 use workers::Dispatch;
 pub use workers::{HttpAttempt, HttpCall, HttpSteps};
@@ -79,10 +82,11 @@ impl<P: HostPort> HostedProvider<P> {
     /// The same with another clock. For tests.
     #[must_use]
     pub fn with_clock(port: P, table: Arc<Table>, clock: Clock) -> Self {
+        let capabilities = port.capabilities();
         let host = Arc::new(Host { port, clock });
         Self {
             dispatch: Dispatch::new(Arc::clone(&host)),
-            description: Description::fixed(CAPABILITIES, table),
+            description: Description::fixed(capabilities, table),
             host,
             escalation_roles: vec![OPERATOR_ROLE.into()],
             calls_http: false,
@@ -105,6 +109,14 @@ impl<P: HostPort> HostedProvider<P> {
         self.dispatch.serve_http(steps);
         self.calls_http = true;
         self
+    }
+
+    /// What of a definition depends on the engine and on the settings.
+    fn abilities(&self) -> HostAbilities {
+        HostAbilities {
+            http: self.calls_http,
+            schedules: self.host.port.has_schedules(),
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -448,6 +460,10 @@ impl<P: HostPort> Provider for HostedProvider<P> {
     }
 
     fn workers(&self) -> Option<&dyn Workers> {
+        Some(self)
+    }
+
+    fn triggers(&self) -> Option<&dyn Triggers> {
         Some(self)
     }
 

@@ -10,3 +10,4 @@ mod people;
 mod provider;
 mod redo;
 mod trajectories;
+mod triggers;

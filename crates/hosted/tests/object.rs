@@ -260,7 +260,13 @@ fn a_definition_that_a_host_cannot_run_is_refused_with_the_words_of_the_report()
         panic!("it was started");
     };
     let parsed = stateway_definition::parse(source, "test").unwrap();
-    let report = stateway_hosted::portability::report(&parsed.definition, true);
+    let all = stateway_hosted::portability::HostAbilities {
+        http: true,
+        schedules: true,
+    };
+    let limits = stateway_hosted::portability::EngineLimits::default();
+    let definition = (&parsed.definition, source);
+    let report = stateway_hosted::portability::report(definition, all, &limits);
     assert_eq!(refusal.message, report.reasons[0]);
     assert!(lab.stored(ID).is_empty());
 }

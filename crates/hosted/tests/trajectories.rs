@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use jiff::SignedDuration;
-use stateway_trajectory_kit::compare;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_builtin::{BuiltinProvider, Config};
+use stateway_trajectory_kit::{compare, play_random, sources};
 
 use crate::lab::Lab;
 use crate::provider::provider;
@@ -11,24 +14,64 @@ use crate::provider::provider;
 /// How often the alarms that are due fire.
 const TICK: Duration = Duration::from_millis(5);
 
+/// Lets the time pass like real time.
+async fn pass(lab: Lab) {
+    let mut last = tokio::time::Instant::now();
+    loop {
+        tokio::time::sleep(TICK).await;
+        let now = tokio::time::Instant::now();
+        lab.pass(SignedDuration::try_from(now - last).unwrap());
+        last = now;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hosted_executions_show_the_golden_trajectories() {
     let lab = Lab::default();
     let provider = provider(&lab);
-    let passing = tokio::spawn({
-        let lab = lab.clone();
-        async move {
-            let mut last = tokio::time::Instant::now();
-            loop {
-                tokio::time::sleep(TICK).await;
-                let now = tokio::time::Instant::now();
-                lab.pass(SignedDuration::try_from(now - last).unwrap());
-                last = now;
-            }
-        }
-    });
+    let passing = tokio::spawn(pass(lab));
     let refused = compare(&provider).await;
     passing.abort();
     let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["concurrency", "http"], "{refused:?}");
+}
+
+/// How many random definitions are compared, and how many at a time.
+const DEFINITIONS: u64 = 60;
+const AT_A_TIME: usize = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_definitions_have_the_trajectories_of_the_built_in_engine() {
+    // The clock of the laboratory begins at another time; alarms are compared with the real one.
+    let lab = Lab::at(jiff::Timestamp::now());
+    let hosted = provider(&lab);
+    let passing = tokio::spawn(pass(lab));
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config {
+        path: folder.path().join("store.db"),
+        ..Config::default()
+    };
+    let table = compiled_in("builtin").unwrap();
+    let builtin = BuiltinProvider::new(&"builtin".parse().unwrap(), &config, table).unwrap();
+    let played = futures::stream::iter(1..=DEFINITIONS).map(|seed| {
+        let (hosted, builtin) = (&hosted, &builtin);
+        async move {
+            let both = (play_random(builtin, seed), play_random(hosted, seed));
+            (seed, tokio::join!(both.0, both.1))
+        }
+    });
+    let mut played = std::pin::pin!(played.buffer_unordered(AT_A_TIME));
+    let mut wrong = Vec::new();
+    while let Some((seed, (here, there))) = played.next().await {
+        if here.is_err() || here != there {
+            wrong.push(format!("{seed}: {here:?}\n{there:?}\n{}", sources(seed)[0]));
+        }
+    }
+    passing.abort();
+    assert!(
+        wrong.is_empty(),
+        "{} differ\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -160,6 +160,34 @@ fn a_signature_of_rsa_is_verified() {
     assert_eq!(refused(&other, &jwks), JwtError::Signature);
 }
 
+/// The signatures come from OpenSSL (`openssl dgst -sha384 -sign`).
+#[test]
+fn a_signature_of_rsa_with_a_longer_hash_is_verified_with_its_own_hash_only() {
+    let n = "nbgERQ34yrnP8DLtuST7MNLCSSPZykWboIDPaAjAFWCVzW1yOlfaOiuSZWopx5vq-2y6qAWRrkI_Sss-YqsBMhiH9GSHE5KW_o8kD7w4Hg27bFllhqzByBWO0Yde1Z9WRFG3kI5VbBaThB6CpjLXrTao95lUSiLCY64MiMfXvwdmtokGIYnbHk_NIDMF33OJOM0EYYAmiDMmDPHGYR9UlgqNUU-TKA5ePFghE1n4E7U30FTdQuqkOT_yv00lqkqWnHPeYydRM6Fg2W6mEA7XTr-bB-LyGMWS8LNTXJ7BF10V7m7bNfwSvMMxL-H3EUHbW8InJdjKP0YUDvnA7cmBRw";
+    let set = json!({"keys": [{"kty": "RSA", "n": n, "e": "AQAB"}]});
+    let jwks = Jwks::parse(set.to_string().as_bytes()).unwrap();
+    let (rs384, rs512) = (
+        (
+            "eyJhbGciOiJSUzM4NCJ9.eyJpc3MiOiJqb2UifQ",
+            "OWXsGIbgC7V2dn72KoibvAKlFNxA2YrdK47QSGPh9H_E5ap7n1cuYJQ730TJw97O3a-Ry_o1BdGq3vlllDcwkflhseoraB8KLjg9DTaWrybAr6a0HOsTgRZY_0bTBunLWmufXXSgsNA2hrB6O-yG2B3UbeSdcu_b5OmowMwALgJ-c20iS8x-anPsVG5gSHhWKsrHrAAdACek1MNvRXZfHfSSbodZZ_pnpERj6R_eDb9PkyK1qKSkpaCplzChLhemLfc5kfG05lNv9HuTNkjkNC0nFf2Amc2ipQWqdIYGkcktlfqlzOWz05MTyatiRndYJM1yOH4PTFX0g_riXRwjcg",
+        ),
+        (
+            "eyJhbGciOiJSUzUxMiJ9.eyJpc3MiOiJqb2UifQ",
+            "XzUF_4S2e5lhUkfuJrrkAQb0rmyC7l8yi5E7x1Qykp6Pp9Pj02e9qE5QxOsrXST8VK22JCPGpT0ZrvmleiXemNBpOInpirb4qUDDBV7W44q5Gm5t6CPxCCVJjeeQX7bqOWiEoSDxOam7eKO9HBRdv4xL7qq6Ln-nbPQQRrID8KARe4SLIaxqHbrSnHIOCbARezWwtKuYsFq4TFplbxvxxmBFvv_gSCnFgC-lMsxfQhAF4Vj-7thnzoPhkn41FGhVA6owcB7Lbq0x-8B0oXuLGEJtROESwjv-lGd-eLcZ1y_uZ-gGTJEMQ26U2yNk5mebKLgNeI4TEm9Mwk2Dkr6WBQ",
+        ),
+    );
+    for (message, signature) in [rs384, rs512] {
+        // The signature is good; the claims are from another issuer.
+        let token = format!("{message}.{signature}");
+        assert_eq!(refused(&token, &jwks), JwtError::Issuer);
+    }
+    // The header names another hash than the one of the signature.
+    for (message, signature) in [(rs384.0, rs512.1), (rs512.0, rs384.1)] {
+        let token = format!("{message}.{signature}");
+        assert_eq!(refused(&token, &jwks), JwtError::Signature);
+    }
+}
+
 #[test]
 fn times_issuer_and_audience_are_checked() {
     let issuer = Issuer::new();

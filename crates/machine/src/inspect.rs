@@ -91,8 +91,8 @@ impl State {
 
     /// Since when the execution is paused or escalated.
     #[must_use]
-    pub const fn held_since(&self) -> Option<Timestamp> {
-        self.head.held_since
+    pub const fn paused_since(&self) -> Option<Timestamp> {
+        self.head.paused_since
     }
 
     /// Replaces the list of people who had a part of the execution run again. Only for a shadow of

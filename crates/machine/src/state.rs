@@ -74,11 +74,17 @@ pub(crate) struct Head {
     /// The next step to check while rolling back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undo_next: Option<StepIx>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) hold: Option<PauseCause>,
+    /// Why the execution is paused. Stored snapshots have the older names of this field and the next.
+    #[serde(default, rename = "hold", skip_serializing_if = "Option::is_none")]
+    pub(crate) pause_cause: Option<PauseCause>,
     /// Since when the execution is paused or escalated; timeouts of steps stand still meanwhile.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "moment")]
-    pub(crate) held_since: Option<Timestamp>,
+    #[serde(
+        default,
+        rename = "held_since",
+        skip_serializing_if = "Option::is_none",
+        with = "moment"
+    )]
+    pub(crate) paused_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ending: Option<Ending>,
     /// Everything was rolled back, and a person decides what follows.
@@ -278,8 +284,8 @@ impl State {
 
     /// Why it is paused, while it is.
     #[must_use]
-    pub const fn hold(&self) -> Option<&PauseCause> {
-        self.head.hold.as_ref()
+    pub const fn pause_cause(&self) -> Option<&PauseCause> {
+        self.head.pause_cause.as_ref()
     }
 
     /// What it belongs to.
@@ -391,7 +397,7 @@ impl State {
     /// When a step's timeout is due as of the newest event. The clock stops while the execution is paused or
     /// escalated; the state keeps the time when that began.
     pub(crate) fn limit(&self, due: Option<Timestamp>) -> Option<Timestamp> {
-        match (self.head.held_since, self.head.times.updated) {
+        match (self.head.paused_since, self.head.times.updated) {
             (Some(since), Some(now)) => {
                 due.map(|due| due.checked_add(now.duration_since(since)).unwrap_or(due))
             }
@@ -445,8 +451,8 @@ impl Head {
             left,
             last_completed: None,
             undo_next: None,
-            hold: None,
-            held_since: None,
+            pause_cause: None,
+            paused_since: None,
             ending: None,
             rolled_back: false,
             left_behind: Vec::new(),

@@ -84,7 +84,7 @@ pub fn sub_state_where(state: &State, unserved: &[Arc<str>]) -> (SubState, Optio
         ExecutionState::Running
         | ExecutionState::AwaitingSignal
         | ExecutionState::AwaitingApproval => of_steps(state, unserved),
-        ExecutionState::Paused => match &head.hold {
+        ExecutionState::Paused => match &head.pause_cause {
             Some(PauseCause::StepFailed { .. } | PauseCause::RevisionMismatch { .. }) => {
                 (SubState::Error, head.reason)
             }

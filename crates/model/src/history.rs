@@ -60,10 +60,10 @@ words! {
         /// It failed; another one may follow.
         Failed = "failed",
         /// The step is being rolled back.
-        UndoStarted = "undo_started",
+        CompensationStarted = "compensation_started",
         /// The step was rolled back.
-        Undone = "undone",
+        Compensated = "compensated",
         /// The step could not be rolled back.
-        UndoFailed = "undo_failed",
+        CompensationFailed = "compensation_failed",
     }
 }

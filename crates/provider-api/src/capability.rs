@@ -44,86 +44,95 @@ macro_rules! capabilities {
     };
 }
 
-capabilities! {
-    /// Executions can be started.
-    start,
-    /// A start with the same `request_id` and body gives the same execution; with another body
-    /// it is refused.
-    start_idempotent,
-    /// A start can be delayed.
-    start_delayed,
-    /// Executions can be listed.
-    list,
-    /// A list's hints are used upstream, not only by the gateway.
-    list_hints,
-    /// The history can be read.
-    history,
-    /// The history can be read with the newest event first; without it the gateway reads the history from
-    /// its beginning.
-    history_newest_first,
-    /// Changes of one execution are pushed; without it the gateway polls.
-    watch_one,
-    /// The end of one execution is pushed; without it the gateway watches the execution.
-    watch_end,
-    /// Changes of every execution are pushed; without it the gateway polls the list.
-    watch_all,
-    /// Signals can be sent.
-    signal,
-    /// A signal with the same `request_id` is delivered once.
-    signal_idempotent,
-    /// Executions can be cancelled gracefully.
-    cancel,
-    /// Executions can be killed.
-    kill,
-    /// Executions can be paused.
-    pause,
-    /// Paused executions can be resumed.
-    resume,
-    /// The next attempt can be made immediately.
-    retry_now,
-    /// A `retry_now` with the same `request_id` and body retries once, also after the gateway was
-    /// restarted; with another body it is refused.
-    retry_now_idempotent,
-    /// Executions can be run again from a step.
-    retry_from,
-    /// A `retry_from` with the same `request_id` and body runs again once, also after the gateway was
-    /// restarted; with another body it is refused.
-    retry_from_idempotent,
-    /// Steps are shown, at least in the full view.
-    steps,
-    /// Attempts and back-off are shown.
-    retries,
-    /// Input and output are shown.
-    payloads,
-    /// Labels are kept.
-    labels,
-    /// The record of a finished execution can be removed.
-    purge,
-    /// The engine's own definitions can be listed and read.
-    definitions,
-    /// Native definitions can be validated, created and changed.
-    apply_definition,
-    /// Executions can be counted by sub-state without reading them.
-    count,
-    /// A graceful cancel can choose whether completed steps are compensated.
-    cancel_compensation,
-    /// Portable definitions are stored and run.
-    portable_definitions,
-    /// Events and schedules start executions.
-    triggers,
-    /// Approvals and escalations wait for decisions of people.
-    approvals,
-    /// Changes of the pending approvals are pushed; without it the gateway polls the list.
-    watch_approvals,
-    /// Tasks are handed out to workers.
-    workers,
-    /// The log of events can be read by branch, replayed and exported.
-    event_log,
-    /// Executions can be verified and repaired.
-    recovery,
-    /// The engine's store can be purged and backed up.
-    store,
+/// Calls a macro with the names of all capabilities, in their order, each with its documentation. Code that must
+/// know every capability, such as a conversion, is written once for all of them.
+#[macro_export]
+macro_rules! for_each_capability {
+    ($callback:ident) => {
+        $callback! {
+            /// Executions can be started.
+            start,
+            /// A start with the same `request_id` and body gives the same execution; with another body
+            /// it is refused.
+            start_idempotent,
+            /// A start can be delayed.
+            start_delayed,
+            /// Executions can be listed.
+            list,
+            /// A list's hints are used upstream, not only by the gateway.
+            list_hints,
+            /// The history can be read.
+            history,
+            /// The history can be read with the newest event first; without it the gateway reads the history from
+            /// its beginning.
+            history_newest_first,
+            /// Changes of one execution are pushed; without it the gateway polls.
+            watch_one,
+            /// The end of one execution is pushed; without it the gateway watches the execution.
+            watch_end,
+            /// Changes of every execution are pushed; without it the gateway polls the list.
+            watch_all,
+            /// Signals can be sent.
+            signal,
+            /// A signal with the same `request_id` is delivered once.
+            signal_idempotent,
+            /// Executions can be cancelled gracefully.
+            cancel,
+            /// Executions can be killed.
+            kill,
+            /// Executions can be paused.
+            pause,
+            /// Paused executions can be resumed.
+            resume,
+            /// The next attempt can be made immediately.
+            retry_now,
+            /// A `retry_now` with the same `request_id` and body retries once, also after the gateway was
+            /// restarted; with another body it is refused.
+            retry_now_idempotent,
+            /// Executions can be run again from a step.
+            retry_from,
+            /// A `retry_from` with the same `request_id` and body runs again once, also after the gateway was
+            /// restarted; with another body it is refused.
+            retry_from_idempotent,
+            /// Steps are shown, at least in the full view.
+            steps,
+            /// Attempts and back-off are shown.
+            retries,
+            /// Input and output are shown.
+            payloads,
+            /// Labels are kept.
+            labels,
+            /// The record of a finished execution can be removed.
+            purge,
+            /// The engine's own definitions can be listed and read.
+            definitions,
+            /// Native definitions can be validated, created and changed.
+            apply_definition,
+            /// Executions can be counted by sub-state without reading them.
+            count,
+            /// A graceful cancel can choose whether completed steps are compensated.
+            cancel_compensation,
+            /// Portable definitions are stored and run.
+            portable_definitions,
+            /// Events and schedules start executions.
+            triggers,
+            /// Approvals and escalations wait for decisions of people.
+            approvals,
+            /// Changes of the pending approvals are pushed; without it the gateway polls the list.
+            watch_approvals,
+            /// Tasks are handed out to workers.
+            workers,
+            /// The log of events can be read by branch, replayed and exported.
+            event_log,
+            /// Executions can be verified and repaired.
+            recovery,
+            /// The engine's store can be purged and backed up.
+            store,
+        }
+    };
 }
+
+for_each_capability!(capabilities);
 
 #[cfg(test)]
 mod tests {

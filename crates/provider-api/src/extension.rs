@@ -28,6 +28,7 @@ pub use event_log::{
 pub use portable_definitions::{
     AdoptRequest, AppliedDefinition, ApplyPortableRequest, DeletePortableRequest, DisabledTrigger,
     Portability, PortabilityVerdict, PortableDefinition, PortableDefinitions, PortablePage,
+    SetHomeRequest,
 };
 pub use recovery::{
     Finding, RecoverRequest, Recovered, Recovery, Remedy, Verification, Verified, VerifiedPage,

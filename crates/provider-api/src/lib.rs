@@ -47,10 +47,10 @@ pub use extension::{
     Published, PurgeAge, PurgeExecutionsRequest, PurgedExecutions, QueuedExecutions, QueuedTasks,
     RecoverRequest, Recovered, Recovery, RefusedTrigger, Remedy, ReplayRequest, ReplayUnder,
     Replayed, ReplayedStep, Resolution, ResolutionAction, ResolveRequest, ScheduledStart,
-    StepAttempt, StepAttemptOutcome, StepHistory, Store, SwitchTriggerRequest, TaskFailure,
-    TaskOutcome, Triggers, UnrecordedStep, Verification, Verified, VerifiedPage, WatchedApproval,
-    WorkQueue, WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession, WorkerStatus,
-    WorkerTask, Workers,
+    SetHomeRequest, StepAttempt, StepAttemptOutcome, StepHistory, Store, SwitchTriggerRequest,
+    TaskFailure, TaskOutcome, Triggers, UnrecordedStep, Verification, Verified, VerifiedPage,
+    WatchedApproval, WorkQueue, WorkerConnection, WorkerMessage, WorkerOffer, WorkerSession,
+    WorkerStatus, WorkerTask, Workers,
 };
 pub use limited::{Limited, UnknownCapability};
 pub use mapper::Mapper;

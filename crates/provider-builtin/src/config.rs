@@ -7,8 +7,8 @@ use std::time::Duration;
 use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stateway_engine::{
-    Config as EngineConfig, DEFAULT_PAYLOAD_BYTES, EngineError, OPERATOR_ROLE, Retention,
-    most_payload_bytes,
+    Config as EngineConfig, DEFAULT_PAYLOAD_BYTES, EngineError, OPERATOR_ROLE, Password,
+    PostgresConfig, Retention, most_payload_bytes,
 };
 use thiserror::Error;
 
@@ -22,6 +22,20 @@ pub struct Config {
     /// The file that holds everything, `stateway.db` in the working directory unless said
     /// otherwise. One process at a time may have it.
     pub path: PathBuf,
+    /// The PostgreSQL database that holds everything instead of a file:
+    /// `postgres://user@host:5432/database`. Several gateways may share it.
+    pub store: Option<String>,
+    /// The environment variable with the password of the database.
+    pub store_password_env: Option<String>,
+    /// Or the file with the password, which is read for each new connection.
+    pub store_password_file: Option<PathBuf>,
+    /// The certificates that are trusted for TLS; `None`: those of the system.
+    pub store_ca_file: Option<PathBuf>,
+    /// The schema of the tables; `None`: `stateway`.
+    pub store_schema: Option<String>,
+    /// How long after the last sign of life of a gateway another one takes over; `None`: 10 seconds.
+    #[serde(deserialize_with = "some_duration")]
+    pub store_lease: Option<Duration>,
     /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
     /// The maximum number of requests that wait for the engine; further ones are refused with `ENGINE_BUSY`.
@@ -71,6 +85,12 @@ impl Default for Config {
         let engine = EngineConfig::new(Self::PATH);
         Self {
             path: engine.path,
+            store: None,
+            store_password_env: None,
+            store_password_file: None,
+            store_ca_file: None,
+            store_schema: None,
+            store_lease: None,
             max_active: engine.max_active,
             max_backlog: engine.max_backlog,
             max_payload_bytes: None,
@@ -97,6 +117,9 @@ pub enum ConfigError {
     /// HTTP steps or webhooks cannot be done like that.
     #[error("{0}")]
     Reach(String),
+    /// The shared store cannot be used like that.
+    #[error("{0}")]
+    SharedStore(String),
     /// A limit of zero.
     #[error("`{0}` must be greater than zero")]
     Zero(&'static str),
@@ -150,6 +173,7 @@ impl Config {
             return Err(ConfigError::Zero(name));
         }
         let mut config = EngineConfig::new(&self.path);
+        config.postgres = self.shared_store()?;
         config.max_active = self.max_active;
         config.max_backlog = self.max_backlog;
         config.max_message_bytes = self.max_message_bytes;
@@ -171,6 +195,68 @@ impl Config {
         fitting.map_err(|error| ConfigError::Limits(error.message))
     }
 
+    /// The store for people: its file, or its database without what is secret.
+    pub(crate) fn shown_store(&self) -> String {
+        match &self.store {
+            Some(_) => "the shared store".to_owned(),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    /// The database of the store, if it is in one. Errors quote neither the address nor the password.
+    fn shared_store(&self) -> Result<Option<PostgresConfig>, ConfigError> {
+        let wrong = |key: &str, why: &str| ConfigError::SharedStore(format!("`{key}`: {why}"));
+        let Some(url) = &self.store else {
+            let others = [
+                ("store_password_env", self.store_password_env.is_some()),
+                ("store_password_file", self.store_password_file.is_some()),
+                ("store_ca_file", self.store_ca_file.is_some()),
+                ("store_schema", self.store_schema.is_some()),
+                ("store_lease", self.store_lease.is_some()),
+            ];
+            return match others.iter().find(|(_, is_set)| *is_set) {
+                Some((key, _)) => Err(wrong(key, "is set without `store`")),
+                None => Ok(None),
+            };
+        };
+        let mut config = PostgresConfig::new(url).map_err(|why| {
+            let hint = " (Give the password in `store_password_file` or `store_password_env`.)";
+            let hint = if why.contains("password") { hint } else { "" };
+            wrong("store", &format!("{why}{hint}"))
+        })?;
+        let password = match (&self.store_password_env, &self.store_password_file) {
+            (Some(_), Some(_)) => {
+                return Err(wrong(
+                    "store_password_env",
+                    "`store_password_file` is set too",
+                ));
+            }
+            (Some(name), None) => {
+                let text = stateway_provider_api::adapter::secret_variable(name);
+                let text =
+                    text.map_err(|why| wrong("store_password_env", &format!("{name}: {why}")))?;
+                Some(Password::Text(text))
+            }
+            (None, Some(file)) => Some(Password::File(file.clone())),
+            (None, None) => None,
+        };
+        if let Some(password) = password {
+            config = config.with_password(password);
+        }
+        if let Some(schema) = &self.store_schema {
+            config = config
+                .with_schema(schema)
+                .map_err(|why| wrong("store_schema", &why))?;
+        }
+        if let Some(lease) = self.store_lease {
+            config = config
+                .with_lease(lease)
+                .map_err(|why| wrong("store_lease", &why))?;
+        }
+        config.ca_file.clone_from(&self.store_ca_file);
+        Ok(Some(config.with_name(&this_gateway())))
+    }
+
     /// Somebody must be able to decide, so an empty list stands for the operator's role.
     fn escalation_roles(&self) -> Result<Vec<Arc<str>>, ConfigError> {
         let wrong = |role: &&String| {
@@ -184,6 +270,16 @@ impl Config {
         }
         let roles = self.escalation_roles.iter();
         Ok(roles.map(|role| role.as_str().into()).collect())
+    }
+}
+
+/// This gateway for people: the machine and the process.
+fn this_gateway() -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let process = std::process::id();
+    match machine.trim() {
+        "" => format!("the gateway with process id {process}"),
+        machine => format!("the gateway on {machine} with process id {process}"),
     }
 }
 
@@ -289,6 +385,47 @@ mod tests {
             assert!(matches!(refused, Err(ConfigError::Zero("retain"))));
         }
         assert!(toml::from_str::<Config>("retain = { done = \"7d\" }").is_err());
+    }
+
+    #[test]
+    fn a_store_in_a_database_is_understood_and_what_cannot_be_used_is_refused_without_secrets() {
+        let shared = |text: &str| {
+            let config: Config = toml::from_str(text).unwrap();
+            config.engine().map(|engine| engine.postgres)
+        };
+        assert!(shared("").unwrap().is_none());
+        let whole = r#"
+            store = "postgres://stateway@db.example:5432/flows"
+            store_password_file = "/run/secrets/password"
+            store_ca_file = "/etc/ca.pem"
+            store_schema = "flows"
+            store_lease = "5s"
+        "#;
+        assert!(shared(whole).unwrap().is_some());
+        for (wrong, words) in [
+            ("store = \"postgres://a:hush@db/d\"", "store_password_file"),
+            ("store = \"hush.db\"", "begins with `postgres://`"),
+            (
+                "store_lease = \"5s\"",
+                "`store_lease`: is set without `store`",
+            ),
+            (
+                "store = \"postgres://a@b/c\"\nstore_lease = \"5ms\"",
+                "at least one second",
+            ),
+            (
+                "store = \"postgres://a@b/c\"\nstore_schema = \"A\"",
+                "is not a schema",
+            ),
+            (
+                "store = \"postgres://a@b/c\"\nstore_password_env = \"STATEWAY_NO_SUCH\"",
+                "environment variable not found",
+            ),
+        ] {
+            let refused = shared(wrong).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+            assert!(!refused.contains("hush"), "{refused}");
+        }
     }
 
     #[test]

@@ -10,9 +10,11 @@ pub(crate) fn refused(verb: Verb, error: EngineError) -> Error {
         .with_hint(error.hint.clone())
         .with_metadata(error.metadata.clone());
     refusal.retry_after = error.retry_after;
-    refusal.component = error.component.map(Into::into);
+    // A gateway that stands by answers, and may take over at any time: no call waits for a breaker then.
+    let stands_by = error.reason == "STORE_STANDBY";
+    refusal.component = error.component.filter(|_| !stands_by).map(Into::into);
     // The engine reported it, unless the engine did not answer.
-    refusal.answered = Some(!error.kind.is_outage());
+    refusal.answered = Some(stands_by || !error.kind.is_outage());
     refusal.with_source(error)
 }
 

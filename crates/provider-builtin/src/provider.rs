@@ -51,7 +51,7 @@ impl BuiltinProvider {
     ) -> std::result::Result<Self, ConfigError> {
         let opened = Engine::open(&config.engine()?);
         let engine = opened.map_err(|error| ConfigError::Store {
-            path: config.path.display().to_string(),
+            path: config.shown_store(),
             error: Box::new(error),
         })?;
         Self::over(engine, table)

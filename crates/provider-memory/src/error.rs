@@ -8,7 +8,7 @@ pub(crate) fn refused(verb: Verb, refusal: Refusal) -> Error {
     let precondition = |message: &str| Error::precondition(verb, message);
     match refusal {
         Refusal::AlreadyFinished => Error::already_finished(verb, "the execution has finished"),
-        Refusal::BeingUndone => precondition("the execution is being rolled back"),
+        Refusal::BeingCompensated => precondition("the execution is being rolled back"),
         Refusal::NeitherHeldNorStuck => precondition("the execution is neither paused nor stuck"),
         Refusal::NothingBacksOff => precondition("no step waits for its next attempt"),
         Refusal::NothingFailed => precondition("no step has failed")

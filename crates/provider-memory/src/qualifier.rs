@@ -3,4 +3,4 @@
 use stateway_provider_api::table::{MEMORY, Qualifier};
 
 pub(crate) const CAUSE: Qualifier = Qualifier::of(MEMORY, "cause");
-pub(crate) const UNDONE: Qualifier = Qualifier::of(MEMORY, "undone");
+pub(crate) const COMPENSATED: Qualifier = Qualifier::of(MEMORY, "compensated");

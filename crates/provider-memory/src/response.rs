@@ -42,14 +42,14 @@ fn native(run: &Run) -> NativeState {
     match run.phase {
         Phase::Scheduled { .. } => NativeState::new("SCHEDULED"),
         Phase::Active => active(run),
-        Phase::Undoing(_) => NativeState::new("UNDOING"),
+        Phase::Compensating(_) => NativeState::new("COMPENSATING"),
         Phase::Over(Ending::Done) => NativeState::new("DONE"),
         Phase::Over(Ending::Stopped) => NativeState::new("STOPPED"),
         Phase::Over(Ending::Killed) => NativeState::new("KILLED"),
-        Phase::Over(Ending::Broken { cause, undone }) => {
+        Phase::Over(Ending::Broken { cause, compensated }) => {
             let state = NativeState::new("BROKEN").with(qualifier::CAUSE, cause.as_str());
-            if undone {
-                state.with(qualifier::UNDONE, "yes")
+            if compensated {
+                state.with(qualifier::COMPENSATED, "yes")
             } else {
                 state
             }
@@ -82,7 +82,7 @@ fn start_wait(run: &Run) -> Vec<Wait> {
             deadline: Some(until),
             ..Wait::new(WaitKind::Timer, "start")
         }],
-        Phase::Active | Phase::Undoing(_) | Phase::Over(_) => Vec::new(),
+        Phase::Active | Phase::Compensating(_) | Phase::Over(_) => Vec::new(),
     }
 }
 
@@ -119,8 +119,8 @@ fn step_native(state: StepState) -> NativeState {
         StepState::Broken(cause) => {
             return NativeState::new("BROKEN").with(qualifier::CAUSE, cause.as_str());
         }
-        StepState::Undoing { .. } => "UNDOING",
-        StepState::Undone => "UNDONE",
+        StepState::Compensating { .. } => "COMPENSATING",
+        StepState::Compensated => "COMPENSATED",
         StepState::Dropped => "DROPPED",
     })
 }

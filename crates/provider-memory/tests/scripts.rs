@@ -214,7 +214,7 @@ fn approval_waits_for_its_signal_even_one_that_came_early() {
 }
 
 #[test]
-fn an_approval_that_does_not_come_in_time_fails_and_is_undone() {
+fn an_approval_that_does_not_come_in_time_fails_and_is_compensated() {
     let stage = stage();
     let id = stage.start("approval");
     stage.pass(24 * 3_600_000 + 500);
@@ -243,7 +243,7 @@ fn stuck_is_an_error_until_it_is_resumed() {
 }
 
 #[test]
-fn doomed_fails_for_good_undoes_its_work_and_can_be_sent_back() {
+fn doomed_fails_finally_compensates_its_work_and_can_be_sent_back() {
     let stage = stage();
     let id = stage.start("doomed");
     stage.pass(1_000);
@@ -324,7 +324,7 @@ fn fan_out_shows_running_then_backing_off_then_waiting() {
 }
 
 #[test]
-fn long_undoes_its_set_up_when_cancelled_but_not_when_killed() {
+fn long_compensates_its_set_up_when_cancelled_but_not_when_killed() {
     let stage = stage();
     let (cancelled, killed) = (stage.start("long"), stage.start("long"));
     stage.pass(2_000);

@@ -244,7 +244,7 @@ mod tests {
         let seen = |number| Watched::seen(Observation::new(id(number), NativeState::new("A")));
         let (large, mut present) = (4 * 1024 * 1024, Present::default());
         assert!((0..128).all(|number| present.take(&seen(number), large)));
-        // The same execution again, and one after another one has gone.
+        // A known execution needs no further room, and an execution that has gone makes room for another.
         assert!(present.take(&seen(0), large));
         assert!(present.take(&Watched::Gone(id(1)), 9) && present.take(&seen(128), large));
         assert!(!present.take(&seen(129), large));

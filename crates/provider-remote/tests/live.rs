@@ -133,12 +133,20 @@ async fn closes_its_connections(after: Duration) {
         (5..=15).contains(&accepted),
         "{accepted} connections that lived for {after:?}"
     );
-    // The reason is shown whether it is connected at this moment or not.
-    let shown = match far.health(&call()).await {
-        Ok(health) => health.detail,
-        Err(error) => error.reason().to_owned(),
-    };
-    assert!(shown.contains("PROVIDER_CLOSES_CONNECTIONS"), "{shown}");
+    // The reason is shown whether it is connected at this moment or not. On a busy machine a connection can be closed
+    // before it was described; such a connection has another reason.
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let shown = match far.health(&call()).await {
+            Ok(health) => health.detail,
+            Err(error) => error.reason().to_owned(),
+        };
+        if shown.contains("PROVIDER_CLOSES_CONNECTIONS") {
+            return;
+        }
+        assert!(Instant::now() < until, "{shown}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ pub struct HostConfig {
     pub admin: Endpoint,
     /// The ingress: every write.
     pub ingress: Endpoint,
-    /// Where `stateway host` listens.
+    /// The host: where it listens, and whether `stateway serve` runs it.
     pub host: HostAddress,
     /// The roles that may decide about escalations whose definition names none; without any, the role
     /// `operator`.
@@ -46,6 +46,10 @@ pub struct HostAddress {
     pub listen: std::net::SocketAddr,
     /// The URL by which Restate reaches the host; derived from `listen` when empty.
     pub advertise: String,
+    /// The name of the version under which the host is registered; the version of the program when empty.
+    pub deployment: String,
+    /// Whether `stateway serve` runs the host too.
+    pub serve: bool,
 }
 
 impl HostAddress {
@@ -59,6 +63,8 @@ impl Default for HostAddress {
         Self {
             listen: Self::LISTEN,
             advertise: String::new(),
+            deployment: String::new(),
+            serve: false,
         }
     }
 }

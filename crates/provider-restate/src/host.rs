@@ -77,6 +77,10 @@ const fn service(kind: ObjectKind) -> &'static str {
 
 #[async_trait]
 impl HostPort for RestatePort {
+    fn has_schedules(&self) -> bool {
+        true
+    }
+
     async fn health(&self, call: &Call) -> Result<Health> {
         let (engine_version, _) = self.reader.ask_server(call, Verb::Health).await?;
         let client = &self.reader.client;

@@ -226,11 +226,11 @@ mod tests {
         assert!(cache.definition(&basics("x", 1_000)).is_none());
         cache.keep_definition(&basics("a", 1_000), definition(first, 100));
         cache.keep_definition(&basics("b", 2_000), definition(first, 100));
-        // Long after the update and before the last one seen.
+        // Started well after the update of the definition, and not after the newest known execution.
         for inside in [160, 1_500, 2_000] {
             assert!(cache.definition(&basics("x", inside)).is_some(), "{inside}");
         }
-        // Close to the update, or later than anything seen: it may be another one.
+        // Started close to the update, or after the newest known execution: the definition may be another one.
         for outside in [120, 2_001] {
             assert!(
                 cache.definition(&basics("x", outside)).is_none(),

@@ -4,6 +4,7 @@
 //! The SDK says nothing to the log: at its finest level it writes down keys and headers.
 
 mod again;
+mod gates;
 mod machines;
 mod query;
 mod tasks;
@@ -283,7 +284,7 @@ impl Client {
                     .state_machine_arn(start.machine)
                     .name(start.name)
                     .input(start.input)
-                    .set_trace_header(start.mark.map(str::to_owned))
+                    .set_trace_header(start.trace_header.map(str::to_owned))
                     .send()
                     .await
             })

@@ -68,6 +68,20 @@ pub enum ConfigError {
     /// A task would not be kept alive.
     #[error("`heartbeat_seconds` must be from 1 to 3600, not {0}")]
     Heartbeat(u64),
+    /// Not the beginning of a name.
+    #[error("`name` must have 1 to 60 letters, digits, hyphens and underscores, not `{0}`")]
+    MachineName(String),
+    /// AWS would end executions.
+    #[error("`most_events` must be from 20 to 24000, not {0}")]
+    MostEvents(u64),
+    /// Not a role of IAM.
+    #[error("`role_arn` must be the ARN of an IAM role, not `{0}`")]
+    Role(String),
+    /// A role that nobody can have.
+    #[error(
+        "`{0}` in `escalation_roles` is not a role: a role must not be empty, contain a comma, or begin or end with a space"
+    )]
+    EscalationRole(String),
     /// Not an address.
     #[error("`endpoint` must begin with http:// or https://, not `{0}`")]
     Endpoint(String),

@@ -6,6 +6,8 @@
 //! what they mean with what the `definition` promises. Around it is the adapter, with the same file
 //! names as every adapter; `reader` decides what is read from the service for an answer, `quota` has
 //! the service's limits, `inbox` holds tasks that people answer.
+//!
+//! `host` is another provider: portable executions, stored in executions of one generic state machine.
 
 mod cache;
 mod capability;
@@ -17,6 +19,7 @@ mod error;
 mod event;
 mod fold;
 mod history;
+mod host;
 mod id;
 mod inbox;
 mod machines;
@@ -36,6 +39,10 @@ mod watch;
 
 pub use capability::{CAPABILITIES, EXPRESS_CAPABILITIES};
 pub use config::{Config, ConfigError};
+pub use host::{
+    HostConfig, HttpSteps, StepFunctionsHostedProvider, StepFunctionsPort, hosted_provider,
+    hosted_provider_with_keys,
+};
 pub use provider::StepFunctionsProvider;
 pub use quota::Api;
 

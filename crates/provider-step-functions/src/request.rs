@@ -2,7 +2,7 @@
 
 use stateway_model::{ExecutionId, Payload, ProviderId, SubState};
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
-use stateway_provider_api::{Error, Result, StartDefinition, StartRequest, Table, Verb};
+use stateway_provider_api::{ANONYMOUS, Error, Result, StartDefinition, StartRequest, Table, Verb};
 
 use crate::CAPABILITIES;
 use crate::error::{express, no_definition};
@@ -11,6 +11,10 @@ use crate::response::{Basics, RUNNING};
 
 /// The longest name the service takes.
 const LONGEST_NAME: usize = 80;
+/// The longest trace header the service takes.
+const LONGEST_TRACE_HEADER: usize = 256;
+/// The part of a trace header that names the caller.
+const ACTOR: &str = "Actor=";
 /// The largest page the service gives.
 pub(crate) const LARGEST_PAGE: u32 = 1_000;
 
@@ -47,6 +51,31 @@ pub(crate) fn execution_name(request: &StartRequest) -> Result<String> {
 pub(crate) fn mark(request: &StartRequest) -> Option<String> {
     let named = request.execution_id.is_some();
     named.then(|| format!("Stateway={}", request.request_id))
+}
+
+/// What the trace header of a new execution says: the request, if its name does not, and who started it. Executions have
+/// no tags, and the name of an execution decides whether a start is repeated, so that it cannot name the caller.
+pub(crate) fn trace_header(request: &StartRequest, actor: &str) -> Option<String> {
+    let mut header = mark(request).unwrap_or_default();
+    let separator = if header.is_empty() { "" } else { ";" };
+    let used = header.len() + separator.len() + ACTOR.len();
+    let room = LONGEST_TRACE_HEADER.saturating_sub(used);
+    if actor != ANONYMOUS && room > 0 {
+        let is_plain = |letter: char| letter.is_ascii_graphic() && !";=,".contains(letter);
+        let actor = actor.chars().take(room);
+        header.extend([separator, ACTOR]);
+        header.extend(actor.map(|letter| if is_plain(letter) { letter } else { '_' }));
+    }
+    (!header.is_empty()).then_some(header)
+}
+
+/// Whether an execution with this trace header has this mark.
+pub(crate) fn is_marked(trace_header: Option<&str>, mark: &str) -> bool {
+    let rest = trace_header.and_then(|header| header.strip_prefix(mark));
+    rest.is_some_and(|rest| {
+        let actor = rest.strip_prefix(';');
+        rest.is_empty() || actor.is_some_and(|actor| actor.starts_with(ACTOR))
+    })
 }
 
 /// A body as the service takes it: a JSON text.
@@ -216,6 +245,41 @@ mod tests {
             [Some("RUNNING"), Some("ABORTED"), Some("PENDING_REDRIVE")]
         );
         assert!(!statuses(&[SubState::Failed], &table).contains(&Some("ABORTED")));
+    }
+
+    #[test]
+    fn the_trace_header_names_the_request_and_the_caller() {
+        let request = |execution_id: Option<&str>| StartRequest {
+            execution_id: execution_id.map(|id| ExecutionId::new(id).unwrap()),
+            ..StartRequest::new(
+                StartDefinition::Native("m".to_owned()),
+                "r1".parse().unwrap(),
+            )
+        };
+        let header = |id, actor| trace_header(&request(id), actor);
+        assert_eq!(header(None, ANONYMOUS), None);
+        assert_eq!(
+            header(None, "ada@example.org").as_deref(),
+            Some("Actor=ada@example.org")
+        );
+        assert_eq!(header(Some("x"), ANONYMOUS).as_deref(), Some("Stateway=r1"));
+        let named = header(Some("x"), "a;b=\u{e9}, c");
+        assert_eq!(named.as_deref(), Some("Stateway=r1;Actor=a_b____c"));
+        let long = header(Some("x"), &"a".repeat(500)).unwrap();
+        assert_eq!(long.len(), LONGEST_TRACE_HEADER);
+        // A repetition of the request is recognised, whoever sends it, and another request is not.
+        let mark = mark(&request(Some("x"))).unwrap();
+        for header in ["Stateway=r1", "Stateway=r1;Actor=bob", &*long] {
+            assert!(is_marked(Some(header), &mark), "{header}");
+        }
+        for other in [
+            None,
+            Some("Stateway=r10"),
+            Some("Stateway=r1;r2"),
+            Some("Actor=ada"),
+        ] {
+            assert!(!is_marked(other, &mark), "{other:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use stateway_provider_api::{
 use crate::client::{Ask, StartQuery};
 use crate::error::no_definition;
 use crate::id::{ExecutionArn, ExecutionKind, execution_of, machine_name, version};
-use crate::request::{check_start, execution_name, json_text, mark};
+use crate::request::{check_start, execution_name, is_marked, json_text, mark, trace_header};
 use crate::response::{RUNNING, Started};
 use crate::{StepFunctionsProvider, qualifier};
 
@@ -20,13 +20,14 @@ pub(crate) async fn start(
 ) -> Result<Observation> {
     let definition = check_start(request)?;
     let (name, mark) = (execution_name(request)?, mark(request));
+    let trace_header = trace_header(request, &ask.call.actor);
     let input = json_text(request.input.as_ref(), Verb::Start)?;
     let machine = machine_arn(provider, ask, definition).await?;
     let query = StartQuery {
         machine: &machine,
         name: &name,
         input: &input,
-        mark: mark.as_deref(),
+        trace_header: trace_header.as_deref(),
     };
     match provider.reader.client.start(ask, query).await {
         Ok(started) if mark.is_none() || is_express(&started.arn) => {
@@ -56,7 +57,7 @@ async fn settle(
     let told = provider.reader.client.describe(ask, arn).await?;
     let same_input = told.input.as_deref().unwrap_or("{}") == input;
     let mark = mark(request);
-    if mark.is_some() && told.trace_header != mark {
+    if mark.is_some_and(|mark| !is_marked(told.trace_header.as_deref(), &mark)) {
         return Err(Error::execution_exists(arn).with_native_code("ExecutionAlreadyExists"));
     }
     if !same_input {

@@ -147,6 +147,35 @@ async fn a_start_that_is_repeated_is_one_execution() {
 }
 
 #[tokio::test]
+async fn an_execution_names_its_caller_and_a_repetition_by_another_one_is_the_same_start() {
+    let bench = Bench::new(|_| {}).await;
+    let machine = json!({"States": {"T": {"Type": "Task"}}});
+    bench
+        .service
+        .world()
+        .machines
+        .insert("m".to_owned(), machine);
+    let definition = StartDefinition::native(format!("{}:stateMachine:m", mock::HERE));
+    let start = |execution_id: Option<&str>| StartRequest {
+        execution_id: execution_id.map(|id| ExecutionId::new(id).expect("an id")),
+        ..StartRequest::new(definition.clone(), "r-1".parse().expect("a request id"))
+    };
+    let by = |actor: &str| Call {
+        actor: actor.into(),
+        ..call()
+    };
+    for (actor, id) in [("ada", None), ("ada", Some("x")), ("bob", Some("x"))] {
+        let started = bench.provider.start(&by(actor), start(id)).await;
+        started.expect("a start");
+    }
+    let world = bench.service.world();
+    let mut marks: Vec<_> = world.executions.iter().map(|it| it.mark.clone()).collect();
+    marks.sort();
+    let expected = ["Actor=ada", "Stateway=r-1;Actor=ada"];
+    assert_eq!(marks, expected.map(|mark| Some(mark.to_owned())));
+}
+
+#[tokio::test]
 async fn an_answer_to_a_task_is_never_repeated() {
     let bench = Bench::new(|_| {}).await;
     let scene = stateway_contract_kit::Scene::AwaitingSignal {

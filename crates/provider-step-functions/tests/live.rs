@@ -13,9 +13,11 @@
 //! after a redrive, which is its patch's and not known of AWS.
 
 mod live {
+    pub(crate) mod deaths;
     pub(crate) mod defining;
     pub(crate) mod emulator;
     pub(crate) mod endings;
+    pub(crate) mod hosting;
     pub(crate) mod items;
     pub(crate) mod moments;
     pub(crate) mod people;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use live::emulator::Emulator;
 use live::rig::Rig;
-use live::{defining, endings, items, moments, people, watching};
+use live::{deaths, defining, endings, hosting, items, moments, people, watching};
 
 /// The interpreter that has the emulator's packages.
 const PYTHON: &str = "STATEWAY_SFN_EMULATOR_PYTHON";
@@ -87,6 +89,14 @@ fn main() -> ExitCode {
         defining::a_state_machine_is_made_changed_read_and_started,
         defining::the_command_line_applies_lists_and_checks,
         watching::the_command_line_counts_down_to_the_next_attempt,
+        hosting::hosted_executions_show_the_golden_trajectories,
+        hosting::ends_are_shown_by_step_functions_too,
+        hosting::an_execution_that_is_stopped_outside_shows_as_killed,
+        hosting::several_gateways_carry_out_each_request_once,
+        hosting::another_gateway_fires_the_alarms_of_one_that_is_gone,
+        hosting::a_long_history_continues_in_another_execution,
+        hosting::what_is_too_large_is_refused_with_the_words_of_the_report,
+        deaths::executions_finish_although_the_gateway_is_killed,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);
     // The last handle ends the emulator.

@@ -12,8 +12,8 @@ mod generated {
 }
 
 pub use generated::temporal::api::{
-    activity, common, enums, errordetails, failure, history, namespace, schedule, sdk, taskqueue,
-    update, workflow, workflowservice,
+    activity, command, common, enums, errordetails, failure, history, namespace, protocol, query,
+    schedule, sdk, taskqueue, update, workflow, workflowservice,
 };
 
 /// Every file of `proto/` as an encoded descriptor set, for tests that read recordings.

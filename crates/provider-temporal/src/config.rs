@@ -171,6 +171,17 @@ pub enum ConfigError {
     /// A quota that leaves nothing to watches.
     #[error("`quotas.{0}`: `burst` must be at least 4 and `per_second` at least 1")]
     Quota(&'static str),
+    /// No task queue.
+    #[error("`host.task_queue` must not be empty")]
+    TaskQueue,
+    /// A number of tasks that cannot be used.
+    #[error("`host.concurrency` must be between 1 and {0}")]
+    Concurrency(usize),
+    /// A role that nobody can have.
+    #[error(
+        "`{0}` in `escalation_roles` is not a role: a role must not be empty, contain a comma, or begin or end with a space"
+    )]
+    Role(String),
     /// Not an address of a codec.
     #[error("`codec.url`: {0}")]
     Codec(String),

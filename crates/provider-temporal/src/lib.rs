@@ -6,6 +6,8 @@
 //! The pure part is `facts`, `steps`, `response`, `failure`, `payload`, `query`, `request` and `error`; the
 //! shell is `client`, `codec`, `reader`, `list`, `count`, `history`, `definitions`, `start`, `signal`, `steer`, `watch` and
 //! `provider`.
+//!
+//! [`host`] is the port of portable executions that run inside Temporal.
 
 #[doc(hidden)]
 pub mod api;
@@ -20,6 +22,7 @@ mod error;
 mod facts;
 mod failure;
 mod history;
+pub mod host;
 mod id;
 mod list;
 mod payload;
@@ -40,6 +43,7 @@ mod watch;
 
 pub use capability::CAPABILITIES;
 pub use config::{Codec, Config, ConfigError, RequestQuotas, Tls};
+pub use host::{HostConfig, HostOptions, hosted_provider};
 pub use provider::TemporalProvider;
 
 /// For the wire tests beside this crate: a recorded description and history, or a recorded row of a list, in;

@@ -100,7 +100,7 @@ pub(crate) fn changed_since(time: Timestamp) -> String {
     format!("{ALL} AND (StartTime >= '{time}' OR CloseTime >= '{time}')")
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('\'', "\\'");
     format!("'{text}'")
 }

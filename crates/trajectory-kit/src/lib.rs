@@ -6,14 +6,19 @@
 //! attempt, sub-state, reason), step by step, of the execution and of its children. The files in `golden/`
 //! are the trajectories of the built-in engine. Another engine shows the same, or its portability report
 //! says before the start why it cannot run the definition, and the start is refused with the same words.
+//!
+//! [`play_random`] does the same with random definitions: the seed decides the definition and everything that the
+//! outside world does.
 
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
+mod random;
 mod run;
 mod scenarios;
 mod worker;
 
-pub use run::{Played, compare, run};
+pub use random::{name_of, play_random, sources};
+pub use run::{Played, compare, compare_some_at_a_time, run};
 pub use scenarios::{SCENARIOS, scenario};
 
 use stateway_model::{ErrorCategory, Reason, SubState};

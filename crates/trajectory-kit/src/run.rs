@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::{FutureExt as _, StreamExt as _};
 use stateway_model::{ExecutionId, Payload, SubState};
 use stateway_provider_api::{
     ApplyPortableRequest, Call, CancelRequest, DecideRequest, ErrorKind, InboxId, Observation,
@@ -44,6 +43,17 @@ pub enum Played {
 /// # Panics
 /// A trajectory differs, or a scenario is stuck.
 pub async fn compare(provider: &dyn Provider) -> Vec<(&'static str, String)> {
+    compare_some_at_a_time(provider, SCENARIOS.len()).await
+}
+
+/// The same with at most so many scenarios at the same time, for an engine that is slow.
+///
+/// # Panics
+/// A trajectory differs, or a scenario is stuck.
+pub async fn compare_some_at_a_time(
+    provider: &dyn Provider,
+    most: usize,
+) -> Vec<(&'static str, String)> {
     let played = SCENARIOS.iter().map(|scenario| async move {
         // One that is stuck does not hide the others.
         let played = std::panic::AssertUnwindSafe(run(provider, scenario));
@@ -52,7 +62,8 @@ pub async fn compare(provider: &dyn Provider) -> Vec<(&'static str, String)> {
     });
     let (mut refused, mut wrong) = (Vec::new(), String::new());
     let is_written = std::env::var(GOLDEN).is_ok_and(|it| it == "write");
-    for (name, played) in join_all(played).await {
+    let played: Vec<_> = futures::stream::iter(played).buffered(most).collect().await;
+    for (name, played) in played {
         let found = match played {
             Err(_) => {
                 let _ = writeln!(wrong, "== {name}: stuck, see above");
@@ -193,7 +204,7 @@ impl Stage<'_> {
             })
             .await;
             let _ = writeln!(text, "# {}{end}", self.scenario.name);
-            text.push_str(&self.trajectory(&id).await);
+            text.push_str(&trajectory(self.provider, &self.call(), &id).await);
         }
         text
     }
@@ -332,33 +343,33 @@ impl Stage<'_> {
         };
         done.unwrap_or_else(|error| panic!("{}: {act:?}: {error:?}", self.scenario.name));
     }
+}
 
-    /// The trajectory of an execution, step by step: parallel steps may interleave in any order.
-    async fn trajectory(&self, id: &ExecutionId) -> String {
-        let log = self.provider.event_log().unwrap();
-        let file = log.export(&self.call(), id, false).await.unwrap();
-        let recording = Recording::read(&file).unwrap();
-        recording.check().unwrap();
-        let events = recording.log(None).unwrap();
-        let plan = recording.plan(&events).unwrap();
-        let trajectory = Trajectory::of(plan, &events).by_step();
-        let mut text = String::new();
-        for point in trajectory.points {
-            let step = if point.step.is_empty() {
-                "(execution)"
-            } else {
-                &point.step
-            };
-            let reason = point.reason.map(|reason| format!(" {reason}"));
-            let (attempt, sub_state) = (point.attempt, point.sub_state);
-            let _ = writeln!(
-                text,
-                "{step} {attempt} {sub_state}{}",
-                reason.unwrap_or_default()
-            );
-        }
-        text
+/// The trajectory of an execution, step by step: parallel steps may interleave in any order.
+pub(crate) async fn trajectory(provider: &dyn Provider, call: &Call, id: &ExecutionId) -> String {
+    let log = provider.event_log().unwrap();
+    let file = log.export(call, id, false).await.unwrap();
+    let recording = Recording::read(&file).unwrap();
+    recording.check().unwrap();
+    let events = recording.log(None).unwrap();
+    let plan = recording.plan(&events).unwrap();
+    let trajectory = Trajectory::of(plan, &events).by_step();
+    let mut text = String::new();
+    for point in trajectory.points {
+        let step = if point.step.is_empty() {
+            "(execution)"
+        } else {
+            &point.step
+        };
+        let reason = point.reason.map(|reason| format!(" {reason}"));
+        let (attempt, sub_state) = (point.attempt, point.sub_state);
+        let _ = writeln!(
+            text,
+            "{step} {attempt} {sub_state}{}",
+            reason.unwrap_or_default()
+        );
     }
+    text
 }
 
 /// Whether a worker has a step.

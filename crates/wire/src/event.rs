@@ -17,9 +17,9 @@ pub fn event(event: &Event) -> v1::Event {
         Some(AttemptPhase::Started) => Phase::Started,
         Some(AttemptPhase::Succeeded) => Phase::Succeeded,
         Some(AttemptPhase::Failed) => Phase::Failed,
-        Some(AttemptPhase::UndoStarted) => Phase::CompensationStarted,
-        Some(AttemptPhase::Undone) => Phase::CompensationSucceeded,
-        Some(AttemptPhase::UndoFailed) => Phase::CompensationFailed,
+        Some(AttemptPhase::CompensationStarted) => Phase::CompensationStarted,
+        Some(AttemptPhase::Compensated) => Phase::CompensationSucceeded,
+        Some(AttemptPhase::CompensationFailed) => Phase::CompensationFailed,
     };
     v1::Event {
         sequence: signed(event.sequence),
@@ -49,9 +49,9 @@ pub fn read_event(event: v1::Event) -> Result<Event, Misfit> {
         Ok(Phase::Started) => Some(AttemptPhase::Started),
         Ok(Phase::Succeeded) => Some(AttemptPhase::Succeeded),
         Ok(Phase::Failed) => Some(AttemptPhase::Failed),
-        Ok(Phase::CompensationStarted) => Some(AttemptPhase::UndoStarted),
-        Ok(Phase::CompensationSucceeded) => Some(AttemptPhase::Undone),
-        Ok(Phase::CompensationFailed) => Some(AttemptPhase::UndoFailed),
+        Ok(Phase::CompensationStarted) => Some(AttemptPhase::CompensationStarted),
+        Ok(Phase::CompensationSucceeded) => Some(AttemptPhase::Compensated),
+        Ok(Phase::CompensationFailed) => Some(AttemptPhase::CompensationFailed),
         Ok(Phase::Unspecified) | Err(_) => None,
     };
     let detail = event.detail.map(|detail| {

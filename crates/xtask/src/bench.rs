@@ -30,6 +30,10 @@ enum What {
         /// Run the same chains on this engine in alternating rounds, and compare
         #[arg(long, conflicts_with = "executions")]
         beside: Option<Peer>,
+        /// Use a store in this PostgreSQL database: postgres://user@host:port/database, without a password. Its tables
+        /// stay
+        #[arg(long, conflicts_with_all = ["beside", "executions"])]
+        store: Option<String>,
     },
     /// Lists, filters, counts, watches, Get, start-up and memory with 10,000, 100,000 and 1,000,000 stored
     /// executions
@@ -49,6 +53,12 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
+    /// Chains of five steps with 64 under way on a host inside a real Restate server, and inside a cluster
+    Hosts {
+        /// Number of servers of the cluster; 1 leaves the cluster out
+        #[arg(long, default_value_t = 3)]
+        nodes: u64,
+    },
     /// GetExecution over TLS, with a JSON Web Token and 100 access rules, against an empty gRPC service
     /// over TLS
     Secure,
@@ -77,6 +87,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::HalfOpen => from_outside(&["half-open"], &[]),
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
+        What::Hosts { nodes } => {
+            let [(name, server), _] = peers::restate_for_chains()?;
+            let nodes = nodes.to_string();
+            from_outside(&["hosts", "--nodes", &nodes], &[(name, server)])
+        }
         What::Temporal => from_outside(&["temporal"], &peers::temporal()?),
         What::Growth { executions } => counted("growth", executions),
         What::Engine {
@@ -86,6 +101,11 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             &["engine", "--beside", "restate"],
             &peers::restate_for_chains()?,
         ),
+        What::Engine {
+            store: Some(ref store),
+            executions: None,
+            ..
+        } => from_outside(&["engine", "--store", store], &[]),
         What::Engine { executions, .. } => counted("engine", executions),
         What::Timers => from_outside(&["timers"], &[]),
         What::Verify { executions } => counted("verify", executions),

@@ -1,4 +1,4 @@
-//! The browser of the browser tests: Debian's Chromium and its driver, installed when absent.
+//! The browser of the browser tests: Debian's Chromium and its driver.
 //!
 //! Debian offers one version at a time, so it cannot be pinned; the version in use is printed.
 
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::succeed;
+use crate::debian;
 use crate::setup::Item;
 use crate::test::Part;
 
@@ -33,7 +33,7 @@ const PROGRAMS: [Program; 2] = [
 /// Where Debian puts programs, whatever the PATH says.
 const USUAL: &str = "/usr/bin";
 
-const HINT: &str = "install the packages chromium and chromium-driver, or name the two programs in \
+const HINT: &str = "the browser tests need chromium and chromium-driver; name other programs in \
                     STATEWAY_CHROMIUM and STATEWAY_CHROMEDRIVER; `cargo xtask test --hermetic` \
                     leaves the browser tests out";
 
@@ -44,10 +44,9 @@ const HINT: &str = "install the packages chromium and chromium-driver, or name t
 pub(crate) fn browser() -> Result<Vec<(&'static str, PathBuf)>, String> {
     let explain = |error: String| format!("{error}\nhint: {HINT}");
     if let Err(packages) = present() {
-        eprintln!("installing {} (once)", packages.join(" and "));
-        // Without a font a page is boxes, and its sizes are nobody's.
+        // Without a font every letter is a box, and all sizes are wrong.
         let with_font = [&packages[..], &["fonts-dejavu-core"]].concat();
-        install(&with_font).map_err(|error| explain(format!("{}: {error}", missing(&packages))))?;
+        debian::install(&with_font).map_err(explain)?;
     }
     let found = present().map_err(|packages| explain(missing(&packages)))?;
     for (_, program) in &found {
@@ -130,37 +129,6 @@ fn look(
 
 fn missing(packages: &[&str]) -> String {
     format!("no {} is here", packages.join(" and no "))
-}
-
-/// Installs packages of Debian.
-pub(crate) fn install(packages: &[&str]) -> Result<(), String> {
-    update()?;
-    let mut install = apt_get();
-    install.args(["install", "--yes", "--quiet=2", "--no-install-recommends"]);
-    succeed(install.args(packages))
-}
-
-/// A list of packages that is days old names versions that the mirror no longer has.
-pub(crate) fn update() -> Result<(), String> {
-    succeed(apt_get().args(["update", "--quiet=2"]))
-}
-
-/// `apt-get`, by `sudo` where we may not install; a password is never asked for.
-fn apt_get() -> Command {
-    let own = std::fs::metadata("/proc/self").map(|entry| {
-        use std::os::unix::fs::MetadataExt;
-        entry.uid()
-    });
-    let mut command = match own {
-        Ok(0) => Command::new("apt-get"),
-        _ => {
-            let mut sudo = Command::new("sudo");
-            sudo.args(["--non-interactive", "apt-get"]);
-            sudo
-        }
-    };
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    command
 }
 
 fn version(program: &Path) -> Result<String, String> {

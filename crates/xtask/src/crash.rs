@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::bench::release_bench;
 use crate::run::{succeed, target};
+use crate::soak::restate_test;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -23,12 +24,35 @@ pub(crate) struct Options {
     /// Begin a new campaign
     #[arg(long)]
     new: bool,
+    /// Kill gateway, host and engine in turn while executions run on a host inside this engine
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["state", "new"])]
+    hosts: Option<HostEngine>,
+    /// With --hosts: number of executions
+    #[arg(long, default_value_t = 300, requires = "hosts")]
+    executions: u64,
+    /// With --hosts: seconds for which all hosts are away at the end
+    #[arg(long, default_value_t = 600, requires = "hosts")]
+    away: u64,
+}
+
+/// An engine that has hosts.
+#[derive(Clone, Copy, ValueEnum)]
+enum HostEngine {
+    /// A Restate server of the pinned version
+    Restate,
 }
 
 /// The short form, as the tests run it.
 pub(crate) const SHORT: [&str; 4] = ["crash", "--rounds", "15", "--new"];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    if let Some(HostEngine::Restate) = options.hosts {
+        let variables = [
+            ("STATEWAY_HOSTS_EXECUTIONS", options.executions.to_string()),
+            ("STATEWAY_HOSTS_AWAY", options.away.to_string()),
+        ];
+        return restate_test("many_executions", &variables);
+    }
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
     let state = match &options.state {
         // The command runs in the root of the repository.

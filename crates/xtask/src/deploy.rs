@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::run::{root, succeed, target};
 use crate::setup::Item;
-use crate::{browser, peers, test};
+use crate::{debian, peers, test};
 
 /// A program that the tests run, and Debian's package with it.
 struct Program {
@@ -123,24 +123,23 @@ fn find(name: &str) -> Option<PathBuf> {
 fn programs() -> Result<(), String> {
     let needed = absent(false);
     if !needed.is_empty() {
-        eprintln!("installing {} (once)", needed.join(", "));
-        browser::install(&needed).map_err(|error| {
-            let names = needed.join(", ");
-            format!(
-                "the tests of deploy/ need {names}: {error}\n\
-                 hint: install these packages; `cargo xtask test --hermetic` leaves the tests out"
-            )
-        })?;
+        debian::install(&needed).map_err(|error| explain(&error))?;
     }
     let builder = absent(true);
     if !builder.is_empty() {
-        eprintln!("installing {} (once)", builder.join(", "));
         // The tests of the image can do without them, and report it.
-        if let Err(error) = browser::install(&builder) {
-            eprintln!("{error}");
+        if let Err(error) = debian::install(&builder) {
+            eprintln!("the image in deploy/ is tested without a builder: {error}");
         }
     }
     Ok(())
+}
+
+fn explain(error: &str) -> String {
+    format!(
+        "the tests of deploy/: {error}\n\
+         hint: `cargo xtask test --hermetic` leaves these tests out"
+    )
 }
 
 /// The folder of promtool, if it is not on the PATH.
@@ -154,13 +153,7 @@ fn promtool() -> Result<Option<PathBuf>, String> {
     if unpacked.is_file() {
         return Ok(folder);
     }
-    eprintln!("unpacking {PROMTOOL} (once)");
-    unpack(&promtool_home()).map_err(|error| {
-        format!(
-            "the tests of deploy/ need promtool: {error}\n\
-             hint: put promtool on the PATH; `cargo xtask test --hermetic` leaves the tests out"
-        )
-    })?;
+    unpack(&promtool_home()).map_err(|error| explain(&error))?;
     Ok(folder)
 }
 
@@ -175,10 +168,7 @@ fn unpacked_promtool() -> PathBuf {
 fn unpack(home: &Path) -> Result<(), String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", home.display());
     std::fs::create_dir_all(home).map_err(wrong)?;
-    browser::update()?;
-    let mut download = Command::new("apt-get");
-    download.current_dir(home).args(["download", "--quiet=2"]);
-    succeed(download.arg(PROMTOOL_PACKAGE))?;
+    debian::download(PROMTOOL_PACKAGE, home)?;
     for entry in std::fs::read_dir(home).map_err(wrong)? {
         let file = entry.map_err(wrong)?.path();
         if file.extension().is_some_and(|extension| extension == "deb") {

@@ -1,4 +1,5 @@
-//! `cargo xtask fresh`: the README's commands on a machine that has built nothing yet.
+//! `cargo xtask fresh`: the README's commands on a machine that has built nothing yet, and the installation of the
+//! program.
 //!
 //! The commit at HEAD is cloned into a temporary folder, with an empty `CARGO_HOME` and an empty target
 //! folder beside the clone. The commands are read from README.md, so they cannot differ from it.
@@ -19,7 +20,7 @@ use readme::Step;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Pass `--hermetic` on to the test command
+    /// Pass `--hermetic` on to the test command (default: `--install`, which installs packages of Debian)
     #[arg(long)]
     hermetic: bool,
     /// Keep the temporary folder (default: delete it)
@@ -29,6 +30,12 @@ pub(crate) struct Options {
     #[arg(long)]
     only_serve: bool,
 }
+
+/// The installation of the program, beside the clone, and its first call.
+const INSTALL: [&str; 2] = [
+    "cargo install --path crates/cli --locked --root ../installed",
+    "../installed/bin/stateway --version",
+];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let folder = tempfile::Builder::new()
@@ -68,14 +75,25 @@ fn in_folder(folder: &Path, options: &Options, times: &mut Times) -> Result<(), 
 /// The README's commands, as the options change them.
 fn steps(readme: &str, options: &Options) -> Result<Vec<Step>, String> {
     let mut steps = readme::steps(readme)?;
+    // Before the tests, which take longest. The program is built with the features that only its own crate asks for.
+    let is_serve = |step: &Step| matches!(step, Step::Serve(_));
+    let at = steps.iter().position(is_serve).map_or(0, |at| at + 1);
+    for command in INSTALL.into_iter().rev() {
+        steps.insert(at, Step::Run(command.to_owned()));
+    }
     if options.only_serve {
         steps.retain(|step| matches!(step, Step::Serve(_)));
     }
-    if options.hermetic {
-        for step in &mut steps {
-            if let Step::Run(command) = step {
-                command.push_str(" --hermetic");
-            }
+    let option = if options.hermetic {
+        " --hermetic"
+    } else {
+        " --install"
+    };
+    for step in &mut steps {
+        if let Step::Run(command) = step
+            && command.ends_with("xtask test")
+        {
+            command.push_str(option);
         }
     }
     Ok(steps)
@@ -148,18 +166,29 @@ mod tests {
         Step::Serve("cargo run -- serve".to_owned())
     }
 
+    fn installed() -> [Step; 2] {
+        INSTALL.map(|command| Step::Run(command.to_owned()))
+    }
+
     #[test]
-    fn without_options_the_commands_are_those_of_the_readme() {
-        let expected = vec![serve(), Step::Run("cargo xtask test".to_owned())];
+    fn without_options_the_program_is_installed_and_the_tests_may_install() {
+        let [install, call] = installed();
+        let expected = vec![
+            serve(),
+            install,
+            call,
+            Step::Run("cargo xtask test --install".to_owned()),
+        ];
         assert_eq!(steps(README, &options(false, false)), Ok(expected));
     }
 
     #[test]
     fn hermetic_is_passed_on_to_the_test_command_only() {
         let test = Step::Run("cargo xtask test --hermetic".to_owned());
+        let [install, call] = installed();
         assert_eq!(
             steps(README, &options(true, false)),
-            Ok(vec![serve(), test])
+            Ok(vec![serve(), install, call, test])
         );
     }
 

@@ -9,6 +9,7 @@ mod api;
 mod bench;
 mod browser;
 mod crash;
+mod debian;
 mod deploy;
 mod docs;
 mod fresh;

@@ -1,6 +1,7 @@
 //! What tests need besides Rust, and Debian does not have: installed once into `target/peers`, pinned.
 
 mod npm;
+pub(crate) mod postgres;
 mod python;
 
 use std::path::PathBuf;

@@ -1,15 +1,15 @@
 //! `cargo xtask setup`: installs everything that the tests need besides Rust, and runs no test.
 //!
-//! `cargo xtask test` installs the same things when it needs them.
+//! `cargo xtask test` installs the same things when it needs them, except for the packages of Debian.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::peers::{Environment, Package};
+use crate::peers::{Environment, Package, postgres};
 use crate::run::root;
 use crate::test::Part;
-use crate::{browser, deploy, peers};
+use crate::{browser, debian, deploy, peers};
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -36,6 +36,7 @@ pub(crate) struct Item {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    debian::allow();
     let is_meant = |item: &Item| {
         options.only.is_empty() || item.parts.iter().any(|part| options.only.contains(part))
     };
@@ -82,6 +83,8 @@ fn items() -> Result<Vec<Item>, String> {
         items.push(of_npm(RESTATE, server));
     }
     items.push(restate_service(RESTATE));
+    items.push(postgres_of_debian());
+    items.push(postgres_of_npm()?);
     items.push(of_python(&[Part::Temporal], &peers::TEMPORAL));
     items.push(of_python(&[Part::StepFunctions], &peers::STEP_FUNCTIONS));
     items.push(of_npm(&[Part::Browser], peers::openid_package()));
@@ -118,6 +121,24 @@ fn of_python(parts: &'static [Part], environment: &'static Environment) -> Item 
         is_installed: environment.is_installed(),
         install: Box::new(|| environment.install().map(drop)),
     }
+}
+
+fn postgres_of_debian() -> Item {
+    Item {
+        parts: &[Part::Postgres],
+        name: postgres::DEBIAN_PACKAGE.to_owned(),
+        version: "Debian's current".to_owned(),
+        source: "Debian",
+        place: postgres::debian_programs(),
+        is_installed: postgres::is_debian_installed(),
+        install: Box::new(|| postgres::install_debian().map(drop)),
+    }
+}
+
+fn postgres_of_npm() -> Result<Item, String> {
+    let mut item = of_npm(&[Part::Postgres], postgres::npm_package()?);
+    item.install = Box::new(|| postgres::install_npm().map(drop));
+    Ok(item)
 }
 
 fn restate_service(parts: &'static [Part]) -> Item {

@@ -3,6 +3,7 @@
 
 use clap::{Args, Subcommand};
 
+use crate::peers;
 use crate::run::{cargo, succeed};
 
 #[derive(Args)]
@@ -34,6 +35,16 @@ enum What {
         #[arg(long)]
         trace: bool,
     },
+    /// Random definitions on the built-in engine and inside a real Restate server, in the same outside world:
+    /// their trajectories must be the same
+    Hosts {
+        /// Number of definitions
+        #[arg(long, default_value_t = 300)]
+        definitions: u64,
+        /// Seed of the first definition; the others follow it
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -56,7 +67,24 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             }
             example("engine", "soak_engine", &arguments)
         }
+        What::Hosts { definitions, seed } => restate_test(
+            "random_definitions",
+            &[
+                ("STATEWAY_HOSTS_DEFINITIONS", definitions.to_string()),
+                ("STATEWAY_HOSTS_SEED", seed.to_string()),
+            ],
+        ),
     }
+}
+
+/// Runs a test of the command line against the real Restate server, with variables that make it longer.
+pub(crate) fn restate_test(name: &str, variables: &[(&str, String)]) -> Result<(), String> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--test", "restate", name]);
+    command.args(["--", "--nocapture"]);
+    command.envs(peers::restate()?);
+    command.envs(variables.iter().cloned());
+    succeed(&mut command)
 }
 
 /// Runs one of the checks of the machine or of the engine, in release.

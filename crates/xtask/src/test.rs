@@ -21,7 +21,7 @@ use self::programs::{Program, show};
 use self::report::Report;
 use crate::run::{root, succeed, target};
 use crate::tally::Tally;
-use crate::{browser, crash, deploy, docs, peers};
+use crate::{browser, crash, debian, deploy, docs, peers};
 
 pub(crate) use self::part::Part;
 
@@ -35,6 +35,10 @@ pub(crate) struct Options {
     /// Run only what needs nothing but Rust, and say what is left out
     #[arg(long)]
     hermetic: bool,
+    /// Also install missing packages of Debian, with `apt-get` and if necessary `sudo` (default: only as root, or
+    /// if the environment has `CI=true`)
+    #[arg(long)]
+    install: bool,
 }
 
 impl Options {
@@ -60,6 +64,10 @@ struct Run<'a> {
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let ci = std::env::var("CI").ok();
+    if debian::is_asked_for(options.install, ci.as_deref(), debian::is_root()) {
+        debian::allow();
+    }
     let filter = options.filter.as_deref();
     let parts = select(&options.only, options.hermetic, filter)?;
     let begin = Instant::now();
@@ -86,8 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     run.report.outcome()
 }
 
-/// Builds the tests, and installs what the parts need and is missing. Both at the same time: one needs the
-/// processor, the other the network.
+/// Builds the tests, and installs into `target/` what the parts need and is missing. Both at the same time: one
+/// needs the processor, the other the network. The system is changed only if the caller asked for it.
 fn prepare<'a>(parts: &[Part], filter: Option<&'a str>) -> Result<Run<'a>, String> {
     let (mut peers, mut report) = (Vec::new(), Report::default());
     let (installed, built) = thread::scope(|scope| {
@@ -131,6 +139,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 enum Job<'r> {
     Docs,
     Program(&'r Program),
+    /// The tests of the stores in the program of the engine.
+    Suite(&'r Program),
     Documentation,
     Crash,
     Deploy,
@@ -199,6 +209,7 @@ impl Run<'_> {
             Part::Docs => vec![Job::Docs],
             Part::Crash => vec![Job::Crash],
             Part::Rust => iter::once(Job::Documentation).chain(own).collect(),
+            Part::Postgres => own.chain(self.suite()).collect(),
             Part::Restate | Part::Temporal | Part::StepFunctions | Part::Browser => own.collect(),
             Part::Deploy => vec![Job::Deploy],
             Part::PythonClient => vec![Job::PythonClient],
@@ -206,11 +217,22 @@ impl Run<'_> {
         }
     }
 
+    /// The tests of the contract of a store, on PostgreSQL too.
+    fn suite(&self) -> Option<Job<'_>> {
+        let is_suite =
+            |it: &&Program| it.package == "stateway-engine" && it.target == "stateway_engine";
+        self.programs.iter().find(is_suite).map(Job::Suite)
+    }
+
     /// Runs one program.
     fn outcome(&self, job: Job<'_>) -> Result<Output, String> {
         match job {
             Job::Docs => single(docs::run(&docs::Options { check: true })),
             Job::Program(program) => programs::run(program, self.filter, &self.peers),
+            Job::Suite(program) => {
+                let filter = self.filter.unwrap_or("store::suite");
+                programs::run(program, Some(filter), &self.peers)
+            }
             Job::Documentation => programs::run_documentation(self.filter),
             Job::Crash => single(crash_campaign()),
             Job::Deploy => deploy::tests().and_then(|tests| self.pytest(tests, "deploy")),
@@ -264,6 +286,7 @@ fn variables(part: Part) -> Result<Vec<(&'static str, PathBuf)>, String> {
             named.extend(peers::restate()?);
             named.extend(peers::temporal()?);
         }
+        Part::Postgres => named.extend(peers::postgres::install()?),
         Part::StepFunctions => {
             named.push((
                 "STATEWAY_SFN_EMULATOR_PYTHON",
@@ -338,13 +361,14 @@ mod tests {
         assert_eq!(options.only, [Part::Restate, Part::Rust]);
         assert_eq!(options.filter.as_deref(), Some("walk"));
         assert!(!options.hermetic);
+        assert!(!options.install, "the system is changed only on request");
     }
 
     #[test]
     fn an_unknown_part_is_refused_with_the_list_of_parts() {
         let refused = parse(&["--only", "restat"]).expect_err("unknown");
-        let parts = "docs, python-package, browser, temporal, restate, step-functions, deploy, \
-                     python-client, crash, rust";
+        let parts = "docs, python-package, browser, temporal, restate, postgres, \
+                     step-functions, deploy, python-client, crash, rust";
         assert!(refused.contains(parts), "{refused}");
     }
 

@@ -44,7 +44,7 @@ class Gateway:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.write(line)
-            if found := re.search(rb"http://(127\.0\.0\.1:\d+)", line):
+            if found := re.search(rb"https?://(127\.0\.0\.1:\d+)", line):
                 self.listen = self.address = found.group(1).decode()
                 return
         raise RuntimeError(f"the gateway ended before it listened: see {self.log.name}")

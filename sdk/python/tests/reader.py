@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
 import subprocess
+from typing import Any
 
 from conftest import ROOT, Gateway
 
@@ -83,10 +85,15 @@ class Terminal:
         assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}"
         return done.stdout
 
-    def start(self, command: str) -> None:
-        self.background.append(
-            subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=self.folder, env=self.environment)
-        )
+    def start(self, command: str, output: pathlib.Path | None = None) -> None:
+        """Starts a program; `output` is the file for what it prints."""
+        with contextlib.ExitStack() as files:
+            streams: dict[str, Any] = {}
+            if output is not None:
+                streams = {"stdout": files.enter_context(output.open("wb")), "stderr": subprocess.STDOUT}
+            self.background.append(
+                subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=self.folder, env=self.environment, **streams)
+            )
 
     def play(self, text: str) -> int:
         """Runs the commands of a `console` block and compares what they print; `&` starts a program."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -143,5 +145,43 @@ def test_the_backup_of_the_page_about_the_built_in_engine(tmp_path: pathlib.Path
         (stored,) = backups.iterdir()
         assert stored.name == command.split()[-1]
         Terminal(tmp_path, gateway).run(f"stateway verify --store {stored}")
+    finally:
+        gateway.stop()
+
+
+def test_the_commands_of_the_pages_about_tls_keys_and_the_audit_log(tmp_path: pathlib.Path) -> None:
+    assert shutil.which("openssl"), "the page about deployment needs openssl"
+
+    def block(page: str, language: str, text: str) -> str:
+        (found,) = [it for _, its, it in blocks(DOCS / page) if its == language and text in it]
+        return found
+
+    def run(script: str) -> str:
+        done = subprocess.run(
+            ["sh", "-e", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{BINARY.parent}{os.pathsep}{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONG,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}"
+        return done.stdout
+
+    tls = block("security.md", "toml", "[server.tls]\ncert = \"server.pem\"\nkey = \"server.key\"\n")
+    config = tls + block("security.md", "toml", "who = { role = \"admin\" }") + "[audit]\nfile = \"audit.jsonl\"\n"
+    (tmp_path / "stateway.toml").write_text(config)
+    run(block("deploy.md", "sh", "openssl req"))
+    begin = block("security.md", "sh", "--subject root")
+    assert begin.endswith("\nstateway serve --config stateway.toml\n")
+    run(begin.removesuffix("stateway serve --config stateway.toml\n"))
+    gateway = Gateway(tmp_path, config)
+    try:
+        port = gateway.address.split(":")[1]
+        whoami, health = (block("security.md", "sh", " whoami\n"), block("deploy.md", "sh", " health\n"))
+        assert re.search(r"^subject +root$", run(whoami.replace("7380", port)), re.MULTILINE)
+        run(health.replace("7380", port))
+        run(block("audit.md", "sh", "stateway audit verify"))
     finally:
         gateway.stop()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import ROOT, Gateway
-from reader import Terminal, blocks, write_files
+from reader import Terminal, blocks, compare, write_files
 
 GUIDES = ROOT / "docs/guides"
 
@@ -76,16 +76,20 @@ def test_the_service_in_typescript(terminal: Terminal, gateway: Gateway) -> None
 
 def test_the_guide_for_workers(terminal: Terminal, gateway: Gateway) -> None:
     guide = GUIDES / "worker.md"
+    printed = terminal.folder / "printed"
     assert write_files(guide, terminal.folder) == ["report.yaml", "fetch.sh", "worker.py"]
     commands = 0
     for _, language, text in blocks(guide):
         if language == "console":
             commands += terminal.play(text)
         elif "stateway worker" in text:
-            terminal.start("stateway worker --role reader --exec ./fetch.sh")
+            terminal.start("stateway worker --role reader --exec ./fetch.sh", printed)
         elif "venv/bin/python worker.py" in text:
             terminal.start(f"{sys.executable} worker.py {gateway.address}")
     assert commands == 9
+    # The guide shows the lines about its first execution.
+    lines = [line for line in printed.read_text().splitlines() if re.search(r"^connected|of r-1:", line)]
+    compare("stateway worker", printed_by(guide, "--exec ./fetch.sh"), "\n".join(lines))
 
 
 def test_the_guide_for_operators(tmp_path: pathlib.Path) -> None:

@@ -22,7 +22,8 @@ pub(super) async fn apply(lab: &Lab) -> Outcome<()> {
     Ok(())
 }
 
-fn source(steps: u32) -> String {
+/// A chain of so many steps.
+pub(crate) fn source(steps: u32) -> String {
     let mut source = format!("name: chain-{steps}\nsteps:\n");
     for step in 1..=steps {
         let after = match step {

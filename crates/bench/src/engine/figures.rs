@@ -43,7 +43,7 @@ impl Reading {
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// User and system time.
-pub(super) fn cpu(path: &str) -> Outcome<Duration> {
+pub(crate) fn cpu(path: &str) -> Outcome<Duration> {
     let stat = std::fs::read_to_string(path)?;
     // The name stands in brackets and may hold anything; the figures come after it.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name")?;

@@ -77,7 +77,7 @@ pub(super) async fn measure(
     }
     let provider = spread(&rounds, Round::provider_overhead);
     println!(
-        "provider: overhead {} (at most {:.0}% wanted)",
+        "provider: overhead {} (limit: {:.0}%)",
         provider.shown(),
         MOST_OVERHEAD * 100.0
     );

@@ -51,7 +51,7 @@ pub struct Explain {
     /// Tenant of the caller
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// Provider of the object, where its name has none (default: the only configured provider)
+    /// Provider of the object, if the name of the object does not contain one (default: the only configured provider)
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Definition of an execution

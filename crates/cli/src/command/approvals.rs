@@ -3,19 +3,19 @@
 mod watch;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use stateway_client as client;
 use stateway_client::v1::decide_approval_request::Choice;
 use stateway_client::{Call, quoted, v1};
 
 use self::watch::Watch;
 use crate::arguments::Output;
-use crate::context::{Context, print_message};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more, warn_unreachable};
+use crate::paging::{self, Paging};
 use crate::screen::{Paint, Table, ago, stamp, until};
-use crate::write::WriteOptions;
+use crate::selection::Selection;
+use crate::write::{Comment, WriteOptions};
 use crate::{resource, view};
 
 /// The maximum number of earlier requests of a step that are shown.
@@ -66,13 +66,10 @@ Examples:
 
 /// Lists approvals.
 #[derive(Debug, Args)]
+#[command(mut_arg("filter", |it| it.help("Only approvals that match this filter (default: pending approvals)")))]
 pub struct List {
-    /// Only approvals of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only approvals that match this filter (default: pending approvals)
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     paging: Paging,
 }
@@ -89,19 +86,10 @@ pub struct Get {
 pub struct Decide {
     /// provider/execution/step~attempt, followed by ~b{branch} on a later branch, or the full name
     name: String,
-    /// Reason, recorded with the action
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
+    #[command(flatten)]
+    comment: Comment,
     #[command(flatten)]
     write: WriteOptions,
-}
-
-/// What `list -o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    approvals: Vec<view::Approval>,
-    next_page_token: String,
-    unreachable: Vec<String>,
 }
 
 impl Approvals {
@@ -130,7 +118,7 @@ impl Decide {
         let call = client::DecideApproval::from_message(v1::DecideApprovalRequest {
             name: resource::approval(&self.name)?,
             decision: if grant { Choice::Grant } else { Choice::Reject }.into(),
-            comment: self.comment.unwrap_or_default(),
+            comment: self.comment.into(),
             ..v1::DecideApprovalRequest::default()
         });
         let call = context.call(self.write.apply(call));
@@ -141,9 +129,7 @@ impl Decide {
 
 impl List {
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let mut listed = Listed::default();
-        let parent = resource::parent(self.provider.as_deref())?;
-        let filter = self.filter.unwrap_or_default();
+        let (parent, filter) = self.selection.into_fields()?;
         let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListApprovalsRequest {
                 parent: parent.clone(),
@@ -152,24 +138,15 @@ impl List {
                 filter: filter.clone(),
             });
             let page = context.client.approvals_page(context.call(call)).await?;
-            let shown = page.approvals.iter().map(view::Approval::from);
-            listed.approvals.extend(shown);
-            listed.unreachable.extend(page.unreachable);
-            Ok(page.next_page_token)
+            let rows = page.approvals.iter().map(view::Approval::from);
+            Ok(paging::List::page(rows, page.next_page_token).unreachable(page.unreachable))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        warn_unreachable(&mut listed.unreachable, "approvals");
-        context.show(&listed, || {
-            if listed.approvals.is_empty() {
-                print_message("no approval on this page");
-            }
-            more(&listed.next_page_token);
-            table(&listed, context.paint)
-        })
+        let list = self.paging.list(page).await?;
+        context.show_list(&list, |rows| table(rows, context.paint))
     }
 }
 
-fn table(listed: &Listed, paint: Paint) -> String {
+fn table(approvals: &[view::Approval], paint: Paint) -> String {
     let now = jiff::Timestamp::now();
     let headings = [
         "NAME",
@@ -181,7 +158,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
         "EXPIRES",
     ];
     let mut table = Table::new(&headings, paint);
-    for approval in &listed.approvals {
+    for approval in approvals {
         let age = approval.create_time.map(|time| ago(time, now));
         let pending = approval.state == "pending";
         let expires = approval.expire_time.filter(|_| pending);
@@ -226,31 +203,26 @@ fn show(context: &Context, wire: &v1::Approval, earlier: &[view::Approval]) -> R
 
 fn details(approval: &view::Approval, earlier: &[view::Approval], paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
-    let mut line = |what: &str, value: String| {
-        if !value.is_empty() {
-            table.row(vec![what.to_owned(), value]);
-        }
-    };
-    line("name", approval.name.to_string());
-    line("state", approval.state.clone());
-    line("asks", approval.summary.to_string());
-    line("role", approval.role.to_string());
-    line("policy rule", approval.policy_rule.to_string());
-    line("execution", approval.execution.to_string());
-    line("definition", approval.definition.to_string());
-    line("started by", approval.initiator.to_string());
+    table.line("name", approval.name.to_string());
+    table.line("state", approval.state.clone());
+    table.line("asks", approval.summary.to_string());
+    table.line("role", approval.role.to_string());
+    table.line("policy rule", approval.policy_rule.to_string());
+    table.line("execution", approval.execution.to_string());
+    table.line("definition", approval.definition.to_string());
+    table.line("started by", approval.initiator.to_string());
     let time = |time: Option<jiff::Timestamp>| time.map(stamp).unwrap_or_default();
-    line("since", time(approval.create_time));
-    line("expires", time(approval.expire_time));
+    table.line("since", time(approval.create_time));
+    table.line("expires", time(approval.expire_time));
     let input = approval.input.as_ref().map(ToString::to_string);
-    line(
+    table.line(
         "input",
         stateway_phrases::visible(&input.unwrap_or_default()).into_owned(),
     );
     if let Some(decision) = &approval.decision {
-        line("decided by", decision.decided_by.to_string());
-        line("at", time(decision.decide_time));
-        line("because", decision.comment.to_string());
+        table.line("decided by", decision.decided_by.to_string());
+        table.line("at", time(decision.decide_time));
+        table.line("because", decision.comment.to_string());
     }
     for past in earlier {
         let by = past
@@ -262,8 +234,8 @@ fn details(approval: &view::Approval, earlier: &[view::Approval], paint: Paint) 
             Some(by) => format!("{name}: {} by {by}", past.state),
             None => format!("{name}: {}", past.state),
         };
-        line("earlier request", ended);
+        table.line("earlier request", ended);
     }
-    line("etag", approval.etag.to_string());
+    table.line("etag", approval.etag.to_string());
     table.text()
 }

@@ -102,10 +102,10 @@ pub struct List {
     /// Only records before this time: a time, or how long ago
     #[arg(long, value_name = "TIME")]
     until: Option<Moment>,
-    /// Only records of this actor
+    /// Only records of actors whose name matches this pattern
     #[arg(long, value_name = "PATTERN")]
     actor: Option<String>,
-    /// Only records of actors of this tenant
+    /// Only records of actors whose tenant matches this pattern
     #[arg(long, value_name = "PATTERN")]
     tenant: Option<String>,
     /// Only records of this verb, for example StartExecution

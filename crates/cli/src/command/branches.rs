@@ -1,13 +1,12 @@
 //! `stateway branches`: the branches of an execution's log.
 
 use clap::Args;
-use serde::Serialize;
 use stateway_client::{Call, v1};
 
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
+use crate::failure::Outcome;
+use crate::paging::{self, Paging};
 use crate::screen::{Paint, Table, branch_number, cost, stamp};
 use crate::{resource, view};
 
@@ -24,25 +23,8 @@ pub struct Branches {
     paging: Paging,
 }
 
-/// What `-o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    branches: Vec<view::Branch>,
-    next_page_token: String,
-}
-
 impl Branches {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let listed = self.read(context).await?;
-        context.show(&listed, || {
-            more(&listed.next_page_token);
-            table(&listed, context.paint)
-        })?;
-        Ok(Exit::Ok)
-    }
-
-    async fn read(self, context: &Context) -> Result<Listed, Failure> {
-        let mut listed = Listed::default();
         let parent = resource::execution(&self.name)?;
         let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListBranchesRequest {
@@ -51,16 +33,16 @@ impl Branches {
                 page_token,
             });
             let page = context.client.branches_page(context.call(call)).await?;
-            let shown = page.branches.iter().map(view::Branch::from);
-            listed.branches.extend(shown);
-            Ok(page.next_page_token)
+            let rows = page.branches.iter().map(view::Branch::from);
+            Ok(paging::List::page(rows, page.next_page_token))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        Ok(listed)
+        let list = self.paging.list(page).await?;
+        context.show_list(&list, |rows| table(rows, context.paint))?;
+        Ok(Exit::Ok)
     }
 }
 
-fn table(listed: &Listed, paint: Paint) -> String {
+fn table(branches: &[view::Branch], paint: Paint) -> String {
     let headings = [
         "BRANCH",
         "FROM",
@@ -71,7 +53,7 @@ fn table(listed: &Listed, paint: Paint) -> String {
         "USAGE",
     ];
     let mut table = Table::new(&headings, paint);
-    for branch in &listed.branches {
+    for branch in branches {
         let number = branch_number(&branch.name);
         let number = if branch.current {
             format!("{number} (current)")

@@ -73,7 +73,7 @@ impl ConfigCommand {
 /// The errors of the files that a gateway would open.
 fn files(config: &Config, is_good: bool) -> Vec<Problem> {
     let found = stateway_gateway::check(&config.settings).into_iter();
-    // A section with errors counts with its defaults, which say nothing about what is missing.
+    // A section with errors has its defaults here, so nothing can be concluded from a missing key.
     let found = found.filter(|error| is_good || !is_about_sections(error));
     found
         .map(|error| problem(config, error.to_string()))

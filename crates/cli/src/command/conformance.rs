@@ -110,7 +110,7 @@ fn show(result: &CaseResult, output: Output) {
             to_json_line(&line).unwrap_or_default()
         }
     };
-    // The exit code tells the result also where nobody reads it.
+    // The exit code is the result also if standard output cannot be written.
     let _ = print(&line);
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Takes in what the watch tells. Answers what to say: once when the connection is lost, once
+    /// Records a change of the watch. Returns the message to print: once when the connection is lost, once
     /// when it is back.
     ///
     /// # Errors

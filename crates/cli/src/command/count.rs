@@ -8,8 +8,8 @@ use stateway_client::word_of;
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
-use crate::resource;
 use crate::screen::Table;
+use crate::selection::Scope;
 
 /// Counts executions by sub-state.
 #[derive(Debug, Args)]
@@ -18,9 +18,8 @@ Examples:
   stateway count
   stateway count --provider builtin -o json")]
 pub struct Count {
-    /// Only executions of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 /// What `-o json` prints.
@@ -39,7 +38,7 @@ struct Line {
 
 impl Count {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let parent = resource::parent(self.provider.as_deref())?;
+        let parent = self.scope.parent()?;
         let call = client::Count::new(&parent);
         let answer = context.client.count(context.call(call)).await?;
         let counts = answer.counts.iter().map(|count| Line {

@@ -1,8 +1,9 @@
-//! `stateway definitions`: portable definitions, checked, stored, drawn, deleted and offered to
-//! running executions.
+//! `stateway definitions`: portable definitions, checked, stored, drawn, deleted, moved to another
+//! provider and offered to running executions.
 
 mod adopt;
 mod delete;
+mod migrate;
 
 use std::io::Read;
 use std::path::Path;
@@ -21,9 +22,10 @@ use crate::context::{Context, print, print_message, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::input;
-use crate::paging::{Paging, more};
-use crate::screen::{Table, ago, stamp};
+use crate::paging::{self, Paging};
+use crate::screen::{Paint, Table, ago, stamp};
 use crate::view;
+use crate::write::RequestId;
 
 /// The largest file that is read. The limit of a definition is lower.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -58,6 +60,18 @@ Examples:
   stateway definitions delete order-saga
   stateway definitions delete order-saga --keep-running --yes")]
     Delete(delete::Delete),
+    /// Start new executions of a definition on another provider
+    #[command(after_help = "\
+The provider gets the definition, and the definitions that its `workflow` steps start. From then on new \
+executions start there when no provider is given, and the trigger starts executions only there. Open \
+executions finish where they are. The command is refused if the provider cannot run the definition \
+(`stateway definitions validate --for`). If the command is interrupted, the trigger may be disabled: run the \
+command again.
+
+Examples:
+  stateway definitions migrate order-saga --to flows --dry-run
+  stateway definitions migrate order-saga --to flows")]
+    Migrate(migrate::Migrate),
     /// Offer another revision to running executions
     #[command(after_help = "\
 A revision is compatible with an execution if it contains every step that has begun, unchanged and with an \
@@ -91,6 +105,7 @@ Examples:
 
 /// Applies files.
 #[derive(Debug, Args)]
+#[command(mut_arg("request_id", |it| it.help("Idempotency key: repeating the request with the same key has no further effect; with one file only")))]
 pub struct Apply {
     /// YAML or JSON, or - for standard input
     #[arg(required = true)]
@@ -98,9 +113,8 @@ pub struct Apply {
     /// Only check the definitions with the rules of the gateway; upload nothing
     #[arg(long)]
     dry_run: bool,
-    /// Idempotency key: repeating the request with the same key has no further effect; with one file only
-    #[arg(long, value_name = "ID", value_parser = input::non_empty)]
-    request_id: Option<String>,
+    #[command(flatten)]
+    key: RequestId,
     /// Apply a native definition of this provider, in its engine's language; with one file only
     #[arg(long, value_name = "PROVIDER", requires = "name")]
     provider: Option<ProviderId>,
@@ -172,13 +186,6 @@ pub(crate) enum Language {
     Dot,
 }
 
-/// What `list -o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    definitions: Vec<view::Definition>,
-    next_page_token: String,
-}
-
 /// What `validate -o json` prints, for each file.
 #[derive(Debug, Serialize)]
 struct Checked {
@@ -200,6 +207,7 @@ impl Definitions {
             Self::List(command) => command.run(&Context::new(globals)?).await,
             Self::Get(command) => command.run(&Context::new(globals)?).await,
             Self::Delete(command) => command.run(&Context::new(globals)?).await,
+            Self::Migrate(command) => command.run(&Context::new(globals)?).await,
             Self::Adopt(command) => command.run(&Context::new(globals)?).await,
             Self::Validate(command) => command.run(globals).await,
             Self::Graph(command) => command.run(globals).await,
@@ -209,7 +217,7 @@ impl Definitions {
 
 impl Apply {
     async fn run(self, context: &Context) -> Outcome {
-        if self.request_id.is_some() && self.files.len() > 1 {
+        if self.key.is_given() && self.files.len() > 1 {
             return Err(Failure::usage("--request-id requires exactly one file"));
         }
         if self.provider.is_some() && self.files.len() > 1 {
@@ -220,13 +228,14 @@ impl Apply {
             let call = client::ApplyDefinition::from_message(v1::ApplyDefinitionRequest {
                 source: read(file)?,
                 source_name: file.clone(),
-                request_id: self.request_id.clone().unwrap_or_default(),
                 validate_only: self.dry_run,
                 parent: parent(self.provider.as_ref()),
                 definition_id: self.name.clone().unwrap_or_default(),
                 labels: self.labels.iter().cloned().collect(),
+                ..v1::ApplyDefinitionRequest::default()
             });
-            let answer = context.client.apply_definition(context.call(call)).await?;
+            let call = context.call(self.key.clone().apply(call));
+            let answer = context.client.apply_definition(call).await?;
             let shown = view::Applied::from(&answer);
             for warning in &shown.warnings {
                 warn(warning);
@@ -255,7 +264,6 @@ impl Apply {
 
 impl List {
     async fn run(self, context: &Context) -> Outcome {
-        let mut listed = Listed::default();
         let parent = parent(self.provider.as_ref());
         let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListDefinitionsRequest {
@@ -264,30 +272,30 @@ impl List {
                 parent: parent.clone(),
             });
             let page = context.client.definitions_page(context.call(call)).await?;
-            let shown = page.definitions.iter().map(view::Definition::from);
-            listed.definitions.extend(shown);
-            Ok(page.next_page_token)
+            let rows = page.definitions.iter().map(view::Definition::from);
+            Ok(paging::List::page(rows, page.next_page_token))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        context.show(&listed, || {
-            more(&listed.next_page_token);
-            let now = jiff::Timestamp::now();
-            let headings = ["NAME", "REVISION", "AGE", "TRIGGER", "DESCRIPTION"];
-            let mut table = Table::new(&headings, context.paint);
-            for definition in &listed.definitions {
-                let age = definition.create_time.map(|time| ago(time, now));
-                table.row(vec![
-                    definition.name.to_string(),
-                    short(&definition.revision),
-                    age.unwrap_or_default(),
-                    trigger(definition),
-                    definition.description.to_string(),
-                ]);
-            }
-            table.text()
-        })?;
+        let list = self.paging.list(page).await?;
+        context.show_list(&list, |rows| rows_table(rows, context.paint))?;
         Ok(Exit::Ok)
     }
+}
+
+fn rows_table(definitions: &[view::Definition], paint: Paint) -> String {
+    let now = jiff::Timestamp::now();
+    let headings = ["NAME", "REVISION", "AGE", "TRIGGER", "DESCRIPTION"];
+    let mut table = Table::new(&headings, paint);
+    for definition in definitions {
+        let age = definition.create_time.map(|time| ago(time, now));
+        table.row(vec![
+            definition.name.to_string(),
+            short(&definition.revision),
+            age.unwrap_or_default(),
+            trigger(definition),
+            definition.description.to_string(),
+        ]);
+    }
+    table.text()
 }
 
 impl Get {
@@ -313,6 +321,10 @@ impl Get {
             }
             if let Some(time) = shown.create_time {
                 table.row(vec!["applied".into(), stamp(time)]);
+            }
+            if !shown.default_provider.is_empty() {
+                let provider = shown.default_provider.to_string();
+                table.row(vec!["default provider".into(), provider]);
             }
             if shown.deleted {
                 let deleted = "yes; the definition can no longer be started";

@@ -16,12 +16,13 @@ use tokio::task::JoinSet;
 use super::config::refused;
 use super::serve::{INTERRUPTED, Stop, bind, not_started, ready};
 use crate::arguments::{DEFAULT_SERVER, Globals};
-use crate::config::Config;
+use crate::config::{Config, Overrides, load};
 use crate::context::print_message;
 use crate::demo::{self, MOST, Pace, SLOWEST};
 use crate::duration::Span;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::hosting::ServedHosts;
 use crate::observability::{Metrics, install};
 
 /// How long calls and streams may take to end.
@@ -34,11 +35,14 @@ Examples:
   stateway demo
   stateway demo --rate 60 --listen 127.0.0.1:0
   stateway demo --path ./demo --for 10m
+  stateway demo --config stateway.toml --provider builtin --provider flows
 
 Runs a gateway with the built-in engine in a temporary folder, the five examples, and their workers. \
 Executions start continuously: fast at first, then at --rate, and slowly after 200 starts, while the \
 oldest finished executions are removed. All six sub-states appear within a minute. SIGINT or \
-SIGTERM stops the demo and removes the folder, unless --path was given.")]
+SIGTERM stops the demo and removes the folder, unless --path was given. With --config and --provider the demo \
+runs on providers of a configuration instead, one after another: the same definitions and workers, in one list. \
+Hosts of these providers must run, or have `serve = true`.")]
 pub struct Demo {
     /// Address to listen on (default: 127.0.0.1:7380, or any free port if it is in use)
     #[arg(long, value_name = "ADDRESS")]
@@ -46,6 +50,17 @@ pub struct Demo {
     /// Keep the store in this folder; the next demo with the same folder continues with it
     #[arg(long, value_name = "FOLDER")]
     path: Option<PathBuf>,
+    /// Run on this provider of --config; may be given several times
+    #[arg(long = "provider", value_name = "NAME", requires = "config")]
+    providers: Vec<String>,
+    /// Configuration with the providers (default: only the built-in engine, in a folder of its own)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "providers",
+        conflicts_with = "path"
+    )]
+    config: Option<PathBuf>,
     /// Number of executions to start per minute
     #[arg(long, value_name = "STARTS", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u32).range(i64::from(SLOWEST)..=i64::from(MOST)))]
@@ -67,15 +82,26 @@ impl Demo {
     pub(super) async fn run(self, globals: &Globals) -> Outcome {
         let ending = Ending::new(self.length)?;
         let folder = Folder::new(self.path.as_deref())?;
-        let mut config = Config::built_in(&folder.path().join("stateway.db"))
-            .map_err(|error| refused(&error))?;
+        let config = match &self.config {
+            None => Config::built_in(&folder.path().join("stateway.db")),
+            Some(file) => load(&Overrides {
+                config: Some(file.clone()),
+                ..Overrides::default()
+            }),
+        };
+        let mut config = config.map_err(|error| refused(&error))?;
+        let mut providers = self.providers;
+        if providers.is_empty() {
+            providers.push(demo::BUILT_IN.to_owned());
+        }
+        check(&config, &providers)?;
         config.log.filter.clone_from(&self.log);
         config.settings.listen = self.listen.unwrap_or_else(free_address);
         config.settings.drain = DRAIN;
         let color = globals.color.on(std::io::stderr().is_terminal());
         let telemetry = install(&config.log, &config.otlp, color)?;
         let shown = tokio::select! {
-            shown = show(&config, Pace::per_minute(self.rate), ending.first()) => shown,
+            shown = show(&config, (Pace::per_minute(self.rate), providers), ending.first()) => shown,
             () = ending.second() => {
                 folder.remove();
                 std::process::exit(INTERRUPTED);
@@ -87,24 +113,42 @@ impl Demo {
     }
 }
 
+/// Refuses providers that the configuration does not have.
+fn check(config: &Config, providers: &[String]) -> Result<(), Failure> {
+    let known: Vec<_> = config.providers.iter().map(|it| it.id.as_str()).collect();
+    match providers.iter().find(|it| !known.contains(&it.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            let message = format!("the configuration has no provider `{unknown}`");
+            Err(Failure::usage(message).hint(format!("Configured: {}.", known.join(", "))))
+        }
+    }
+}
+
 /// Runs everything until `end` resolves.
-async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Result<(), Failure> {
+async fn show(
+    config: &Config,
+    (pace, providers): (Pace, Vec<String>),
+    end: BoxFuture<'static, ()>,
+) -> Result<(), Failure> {
     let gateway = bind(config, &Metrics::install()?).await?;
     let url = format!("http://{}", gateway.local_addr());
     print_message(&ready(gateway.local_addr(), config));
+    let hosts = ServedHosts::begin(&config.providers).await?;
 
     let (stop, stopped) = watch::channel(false);
     let stopped = || until(stopped.clone());
     let mut cast = JoinSet::new();
     let serving = gateway.serve(stopped());
     cast.spawn(async move { serving.await.map_err(|error| not_started(&error)) });
-    for worker in demo::workers(&url) {
+    let workers = providers.iter().flat_map(|it| demo::workers(&url, it));
+    for worker in workers {
         let working = worker.until(stopped()).serve();
         cast.spawn(async move { working.await.map_err(Failure::from) });
     }
     let client = Client::lazy(&url)?;
     let acts: [BoxFuture<'static, _>; 2] = [
-        demo::play(client.clone(), pace).boxed(),
+        demo::play(client.clone(), pace, providers.clone()).boxed(),
         demo::decide(client).boxed(),
     ];
     for act in acts {
@@ -116,7 +160,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
             }
         });
     }
-    for line in guide(&url) {
+    for line in guide(&url, &providers[0]) {
         print_message(&line);
     }
 
@@ -131,7 +175,7 @@ async fn show(config: &Config, pace: Pace, end: BoxFuture<'static, ()>) -> Resul
     while let Some(gone) = cast.join_next().await {
         outcome = outcome.and(left(gone));
     }
-    outcome
+    outcome.and(hosts.stop().await.map(drop))
 }
 
 type Left = Result<Result<(), Failure>, tokio::task::JoinError>;
@@ -160,7 +204,7 @@ fn free_address() -> SocketAddr {
 }
 
 /// Commands to try, for a person who runs the demo for the first time.
-fn guide(url: &str) -> Vec<String> {
+fn guide(url: &str, provider: &str) -> Vec<String> {
     let there = if url == DEFAULT_SERVER {
         String::new()
     } else {
@@ -172,17 +216,20 @@ fn guide(url: &str) -> Vec<String> {
         ("top".to_owned(), "all executions, live"),
         ("list".to_owned(), "all executions, newest first"),
         (
-            format!("watch builtin/{}", id("fan-out")),
+            format!("watch {provider}/{}", id("fan-out")),
             "one execution, live",
         ),
-        (format!("explain builtin/{order}"), "why it has its state"),
         (
-            format!("retry-now builtin/{order}"),
+            format!("explain {provider}/{order}"),
+            "why it has its state",
+        ),
+        (
+            format!("retry-now {provider}/{order}"),
             "start the next attempt immediately",
         ),
         ("approvals list".to_owned(), "pending approvals"),
         (
-            format!("approvals grant builtin/{release}/approve~1 --role release-manager"),
+            format!("approvals grant {provider}/{release}/approve~1 --role release-manager"),
             "grant an approval",
         ),
         ("escalations list".to_owned(), "pending escalations"),

@@ -1,18 +1,17 @@
 //! `stateway escalations`: escalated steps, which wait for a person's decision.
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, quoted, v1};
-use v1::Compensation;
 use v1::resolution::Action;
 
-use crate::context::{Context, print_message};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more, warn_unreachable};
+use crate::paging::{self, Paging};
 use crate::screen::{Paint, Table, ago, branch_number, cost, stamp, trouble};
-use crate::write::WriteOptions;
+use crate::selection::Selection;
+use crate::write::{Comment, Compensation, WriteOptions};
 use crate::{input, resource, view};
 
 /// Escalated steps, which wait for a person's decision.
@@ -56,13 +55,10 @@ Examples:
 
 /// Lists escalations.
 #[derive(Debug, Args)]
+#[command(mut_arg("filter", |it| it.help("Only escalations that match this filter (default: pending escalations)")))]
 pub struct List {
-    /// Only escalations of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only escalations that match this filter (default: pending escalations)
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     paging: Paging,
 }
@@ -81,9 +77,8 @@ pub struct Decide {
     /// provider/execution/step~attempt (the attempt may be left out while the escalation is pending), or
     /// the full name
     name: String,
-    /// Reason, recorded with the action
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
+    #[command(flatten)]
+    comment: Comment,
     #[command(flatten)]
     write: WriteOptions,
 }
@@ -103,32 +98,8 @@ pub struct Reassign {
 pub struct Cancel {
     #[command(flatten)]
     decide: Decide,
-    /// Compensate completed steps (default: according to the definition's failurePolicy)
-    #[arg(long, conflicts_with = "no_compensate")]
-    compensate: bool,
-    /// Compensate nothing (default: according to the definition's failurePolicy)
-    #[arg(long)]
-    no_compensate: bool,
-}
-
-impl Cancel {
-    const fn compensation(&self) -> Compensation {
-        if self.compensate {
-            Compensation::Compensate
-        } else if self.no_compensate {
-            Compensation::Skip
-        } else {
-            Compensation::Unspecified
-        }
-    }
-}
-
-/// What `list -o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    escalations: Vec<view::Escalation>,
-    next_page_token: String,
-    unreachable: Vec<String>,
+    #[command(flatten)]
+    compensation: Compensation,
 }
 
 impl Escalations {
@@ -141,10 +112,14 @@ impl Escalations {
                 send(context, request).await?;
             }
             Self::Cancel(cancel) => {
-                let compensation = cancel.compensation().into();
+                let compensation = match cancel.compensation.choice() {
+                    Some(true) => v1::Compensation::Compensate,
+                    Some(false) => v1::Compensation::Skip,
+                    None => v1::Compensation::Unspecified,
+                };
                 let request = cancel.decide.request(context, Action::Cancel).await?;
                 let request = v1::ResolveEscalationRequest {
-                    compensation,
+                    compensation: compensation.into(),
                     ..request
                 };
                 send(context, request).await?;
@@ -160,9 +135,7 @@ impl Escalations {
 
 impl List {
     async fn run(self, context: &Context) -> Result<(), Failure> {
-        let mut listed = Listed::default();
-        let parent = resource::parent(self.provider.as_deref())?;
-        let filter = self.filter.unwrap_or_default();
+        let (parent, filter) = self.selection.into_fields()?;
         let page = async |page_size, page_token| {
             let call = Call::from_message(v1::ListEscalationsRequest {
                 parent: parent.clone(),
@@ -171,28 +144,19 @@ impl List {
                 filter: filter.clone(),
             });
             let page = context.client.escalations_page(context.call(call)).await?;
-            let shown = page.escalations.iter().map(view::Escalation::from);
-            listed.escalations.extend(shown);
-            listed.unreachable.extend(page.unreachable);
-            Ok(page.next_page_token)
+            let rows = page.escalations.iter().map(view::Escalation::from);
+            Ok(paging::List::page(rows, page.next_page_token).unreachable(page.unreachable))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        warn_unreachable(&mut listed.unreachable, "escalations");
-        context.show(&listed, || {
-            if listed.escalations.is_empty() {
-                print_message("no escalation on this page");
-            }
-            more(&listed.next_page_token);
-            table(&listed, context.paint)
-        })
+        let list = self.paging.list(page).await?;
+        context.show_list(&list, |rows| table(rows, context.paint))
     }
 }
 
-fn table(listed: &Listed, paint: Paint) -> String {
+fn table(escalations: &[view::Escalation], paint: Paint) -> String {
     let now = jiff::Timestamp::now();
     let headings = ["NAME", "STATE", "ROLES", "DEFINITION", "AGE", "CAUSE"];
     let mut table = Table::new(&headings, paint);
-    for escalation in &listed.escalations {
+    for escalation in escalations {
         let age = escalation.create_time.map(|time| ago(time, now));
         table.row(vec![
             resource::short_of_part(escalation.name.raw()),
@@ -270,44 +234,39 @@ fn show(context: &Context, wire: &v1::Escalation) -> Result<(), Failure> {
 /// All information for the decision, and the decision if there is one.
 fn details(escalation: &view::Escalation, paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
-    let mut line = |what: &str, value: String| {
-        if !value.is_empty() {
-            table.row(vec![what.to_owned(), value]);
-        }
-    };
     let time = |time: Option<jiff::Timestamp>| time.map(stamp).unwrap_or_default();
-    line("name", escalation.name.to_string());
-    line("state", escalation.state.clone());
-    line("cause", escalation.cause.to_string());
-    line("reason", escalation.reason.to_owned());
+    table.line("name", escalation.name.to_string());
+    table.line("state", escalation.state.clone());
+    table.line("cause", escalation.cause.to_string());
+    table.line("reason", escalation.reason.to_owned());
     let error = escalation.last_error.as_ref();
-    line("last error", error.map(trouble).unwrap_or_default());
+    table.line("last error", error.map(trouble).unwrap_or_default());
     let category = error.and_then(|error| error.category);
-    line("category", category.unwrap_or_default().to_owned());
-    line("policy rule", escalation.policy_rule.to_string());
-    line("roles", roles(escalation));
-    line("since", time(escalation.create_time));
-    line("execution", escalation.execution.to_string());
-    line("definition", escalation.definition.to_string());
-    line("started by", escalation.initiator.to_string());
+    table.line("category", category.unwrap_or_default().to_owned());
+    table.line("policy rule", escalation.policy_rule.to_string());
+    table.line("roles", roles(escalation));
+    table.line("since", time(escalation.create_time));
+    table.line("execution", escalation.execution.to_string());
+    table.line("definition", escalation.definition.to_string());
+    table.line("started by", escalation.initiator.to_string());
     for attempt in &escalation.attempts {
-        line(&heading(attempt), attempt_details(attempt));
+        table.line(&heading(attempt), attempt_details(attempt));
     }
-    line(
+    table.line(
         "resolution",
         escalation.resolution.clone().unwrap_or_default(),
     );
     let role = escalation.reassigned_to.as_ref();
-    line(
+    table.line(
         "reassigned to",
         role.map(ToString::to_string).unwrap_or_default(),
     );
     if let Some(decision) = &escalation.decision {
-        line("decided by", decision.decided_by.to_string());
-        line("at", time(decision.decide_time));
-        line("because", decision.comment.to_string());
+        table.line("decided by", decision.decided_by.to_string());
+        table.line("at", time(decision.decide_time));
+        table.line("because", decision.comment.to_string());
     }
-    line("etag", escalation.etag.to_string());
+    table.line("etag", escalation.etag.to_string());
     table.text()
 }
 
@@ -343,7 +302,7 @@ impl Decide {
         Ok(v1::ResolveEscalationRequest {
             name: named(context, &self.name).await?,
             action: action.into(),
-            comment: self.comment.unwrap_or_default(),
+            comment: self.comment.into(),
             request_id,
             etag,
             ..v1::ResolveEscalationRequest::default()

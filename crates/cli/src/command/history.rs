@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use stateway_client as client;
 use stateway_client::{Call, v1};
 use stateway_phrases::visible;
@@ -13,8 +12,8 @@ use crate::arguments::Output;
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more};
-use crate::screen::{Table, branch_number, stamp};
+use crate::paging::{self, Paging};
+use crate::screen::{Paint, Table, branch_number, stamp};
 use crate::view::{Event, Text};
 use crate::{input, resource};
 
@@ -75,25 +74,17 @@ struct Export {
     redact: bool,
 }
 
-/// What `-o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    events: Vec<Event>,
-    next_page_token: String,
-}
-
 impl History {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         if let Some(What::Export(export)) = self.what {
             return export.run(context).await;
         }
-        let listed = self.read(context).await?;
-        context.show(&listed, || table(&listed, context))?;
+        let list = self.read(context).await?;
+        context.show_list(&list, |events| table(events, context.paint))?;
         Ok(Exit::Ok)
     }
 
-    async fn read(self, context: &Context) -> Result<Listed, Failure> {
-        let mut listed = Listed::default();
+    async fn read(self, context: &Context) -> Result<paging::List<Event>, Failure> {
         let name = resource::execution(self.name.as_deref().unwrap_or_default())?;
         let branch = match &self.branch {
             _ if self.all_branches => resource::branch(&name, "-"),
@@ -112,11 +103,10 @@ impl History {
                 .branch(&branch)
                 .view(view);
             let page = context.client.events_page(context.call(call)).await?;
-            listed.events.extend(page.events.iter().map(Event::from));
-            Ok(page.next_page_token)
+            let rows = page.events.iter().map(Event::from);
+            Ok(paging::List::page(rows, page.next_page_token))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        Ok(listed)
+        self.paging.list(page).await
     }
 }
 
@@ -142,8 +132,7 @@ impl Export {
     }
 }
 
-fn table(listed: &Listed, context: &Context) -> String {
-    more(&listed.next_page_token);
+fn table(events: &[Event], paint: Paint) -> String {
     let mut table = Table::new(
         &[
             "#",
@@ -159,10 +148,10 @@ fn table(listed: &Listed, context: &Context) -> String {
             "CORRELATION",
             "PAYLOAD",
         ],
-        context.paint,
+        paint,
     );
     let text = |text: &Option<Text>| text.clone().unwrap_or_default().to_string();
-    for event in &listed.events {
+    for event in events {
         table.row(vec![
             event.sequence.to_string(),
             branch_number(&event.branch),

@@ -3,26 +3,17 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use serde::Deserialize as _;
-use stateway_host_restate::{Endpoint, deployment_path};
-use stateway_provider_restate::{HostConfig, RegisterError, register_deployment};
 
 use super::config::refused;
 use super::serve::Stop;
 use crate::arguments::Globals;
 use crate::config::{Config, Kind, LogFormat, Overrides, ProviderConfig, load};
-use crate::context::print_message;
-use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::hosting::{RestateHost, settings_of};
 use crate::observability::install;
-
-/// The first and the longest pause between two attempts to register.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-/// How long one attempt to register may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::temporal_host::TemporalHost;
 
 /// Runs portable executions inside another engine.
 #[derive(Debug, Args)]
@@ -32,12 +23,14 @@ Examples:
   stateway host --config stateway.toml --provider orders
   stateway host --listen 127.0.0.1:9081
 
-The host serves the provider of kind `restate-host` in the configuration. It stores nothing: any \
-number of hosts can run, each with its own --listen and --advertise. The host registers itself \
-with Restate and tries again until Restate answers, so the processes can start in any order. After \
-SIGINT or SIGTERM the host finishes what it has begun; a second signal stops it immediately.")]
+The host serves the provider of kind `restate-host` or `temporal-host` in the configuration. It stores \
+nothing, so any number of hosts can run. A host of Restate has its own --listen and --advertise; it registers \
+itself with Restate and tries again until Restate answers. Another version of it is another deployment: new \
+invocations go to the deployment that was registered last, and invocations that the deployment before has begun \
+end there. A host of Temporal listens nowhere: it polls the task queue `host.task_queue`. The processes can start \
+in any order. After SIGINT or SIGTERM the host finishes what it has begun; a second signal stops it immediately.")]
 pub struct Host {
-    /// The provider to serve (default: the only one of kind `restate-host`)
+    /// The provider to serve (default: the only one of kind `restate-host` or `temporal-host`)
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     /// Address on which the host listens (default: `host.listen` of the provider)
@@ -47,6 +40,10 @@ pub struct Host {
     /// on which the host listens)
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
+    /// Name of the version under which the host is registered (default: `host.deployment` of the provider, or
+    /// the version of this program)
+    #[arg(long, value_name = "NAME")]
+    deployment: Option<String>,
     /// Configuration file (default: `stateway.toml` in this folder, if it exists)
     #[arg(long, env = "STATEWAY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -76,90 +73,66 @@ impl Host {
 
     async fn host(self, config: &Config) -> Outcome {
         let provider = chosen(&config.providers, self.provider.as_deref())?;
-        let id = &provider.id;
-        let settings = HostConfig::deserialize(provider.options.clone());
-        let wrong = |error| Failure::usage(format!("provider {id}: {error}"));
-        let mut settings = settings.map_err(wrong)?;
+        if provider.kind == Kind::TemporalHost {
+            let is_given =
+                self.listen.is_some() || self.advertise.is_some() || self.deployment.is_some();
+            if is_given {
+                let message = "a host of Temporal does not listen";
+                let hint = "Leave out --listen, --advertise and --deployment: the host polls a task queue.";
+                return Err(Failure::usage(message).hint(hint));
+            }
+            let (stop, host) = (Stop::new()?, TemporalHost::of(provider)?);
+            return host.serve(stop.asked()).await;
+        }
+        let mut settings = settings_of(provider)?;
         settings.host.listen = self.listen.unwrap_or(settings.host.listen);
         if let Some(advertise) = self.advertise {
             settings.host.advertise = advertise;
         }
-        serve(id.as_str(), settings).await
-    }
-}
-
-async fn serve(id: &str, settings: HostConfig) -> Outcome {
-    let stop = Stop::new()?;
-    let endpoint = Endpoint::listen(settings.host.listen).await;
-    let endpoint = endpoint.map_err(|error| Failure::new(Exit::Refused, error.to_string()))?;
-    let advertised = match settings.host.advertise.trim_end_matches('/') {
-        "" if endpoint.address().ip().is_unspecified() => {
-            let message = format!("Restate cannot reach a host at {}", endpoint.address());
-            let hint = "Set `host.advertise` or --advertise to the address by which Restate reaches this host.";
-            return Err(Failure::usage(message).hint(hint));
+        if let Some(deployment) = self.deployment {
+            settings.host.deployment = deployment;
         }
-        "" => format!("http://{}", endpoint.address()),
-        given => given.to_owned(),
-    };
-    print_message(&format!(
-        "stateway host is listening on http://{} (provider {id})",
-        endpoint.address()
-    ));
-    let address = format!("{advertised}/{}", deployment_path());
-    let registering = tokio::spawn(register(settings, address));
-    let served = endpoint.serve(stop.asked()).await;
-    registering.abort();
-    served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
-    print_message("stateway host has stopped");
-    Ok(Exit::Ok)
+        let stop = Stop::new()?;
+        let host = RestateHost::listen(provider.id.as_str(), settings).await?;
+        host.serve(stop.asked()).await
+    }
 }
 
 fn chosen<'c>(
     providers: &'c [ProviderConfig],
     name: Option<&str>,
 ) -> Result<&'c ProviderConfig, Failure> {
-    let mut hosted = providers.iter().filter(|one| one.kind == Kind::RestateHost);
+    let mut hosted = providers.iter().filter(|one| one.kind.has_host());
     let found = match name {
         Some(name) => hosted.find(|one| one.id.as_str() == name),
         None => match (hosted.next(), hosted.next()) {
             (Some(_), Some(_)) => {
-                let message = "the configuration has several providers of kind `restate-host`";
+                let message = "the configuration has several providers of kind `restate-host` or `temporal-host`";
                 return Err(Failure::usage(message).hint("Choose one with --provider."));
             }
             (only, _) => only,
         },
     };
+    let driven = |one: &&ProviderConfig| one.kind == Kind::StepFunctionsHost;
+    let mut driven = providers.iter().filter(driven);
+    if found.is_none() && driven.any(|one| name.is_none_or(|name| one.id.as_str() == name)) {
+        let message = "a provider of kind `step-functions-host` has no host";
+        return Err(Failure::usage(message)
+            .hint("Run `stateway serve`: the gateway drives its executions."));
+    }
     found.ok_or_else(|| {
         let message = match name {
             Some(name) => {
-                format!("the configuration has no provider `{name}` of kind `restate-host`")
+                format!(
+                    "the configuration has no provider `{name}` of kind `restate-host` or `temporal-host`"
+                )
             }
-            None => "the configuration has no provider of kind `restate-host`".to_owned(),
+            None => {
+                "the configuration has no provider of kind `restate-host` or `temporal-host`"
+                    .to_owned()
+            }
         };
         Failure::usage(message)
-            .hint("Add one: `[providers.orders]` with `kind = \"restate-host\"`.")
+            .hint("Add one: `[providers.orders]` with `kind = \"restate-host\"` or `kind = \"temporal-host\"`.")
     })
-}
-
-/// Registers the host, and retries until Restate accepts it.
-async fn register(settings: HostConfig, address: String) {
-    let restate = settings.restate();
-    let mut pause = PAUSE.0;
-    loop {
-        match register_deployment(&restate, &address, PATIENCE).await {
-            Ok(()) => {
-                print_message(&format!("the host is registered with Restate as {address}"));
-                return;
-            }
-            Err(error @ RegisterError::Config(_)) => {
-                print_message(&format!("the host cannot be registered: {error}"));
-                return;
-            }
-            Err(error) => {
-                tracing::warn!("the host is not registered yet: {error}");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE.1);
-            }
-        }
-    }
 }

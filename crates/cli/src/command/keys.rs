@@ -323,8 +323,8 @@ fn change<T>(
     Ok(result)
 }
 
-/// Gives a new file the owner and the mode of the file that it replaces: whoever could read the keys before, the
-/// gateway above all, can read them afterwards.
+/// Gives a new file the owner and the mode of the file that it replaces: the processes that could read the keys
+/// before, such as the gateway, can still read them.
 fn protect(new: &File, before: Option<&Metadata>) -> std::io::Result<()> {
     let Some(before) = before else {
         return new.set_permissions(Permissions::from_mode(0o600));

@@ -1,15 +1,15 @@
 //! `stateway list`: executions of one provider or of all.
 
 use clap::Args;
-use serde::Serialize;
 use stateway_client as client;
 
-use crate::context::{Context, print_message};
+use crate::context::Context;
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
-use crate::paging::{Paging, more, warn_unreachable};
-use crate::screen::{Clock, Table, ago, short_definition, short_name};
-use crate::{resource, screen, view};
+use crate::failure::Outcome;
+use crate::paging::{self, Paging};
+use crate::screen::{Clock, Paint, Table, ago, short_definition, short_name};
+use crate::selection::Selection;
+use crate::{screen, view};
 
 /// Lists executions.
 #[derive(Debug, Args)]
@@ -23,61 +23,35 @@ Fields of a filter: sub_state, name, definition (such as order-saga, or payments
 reason, retry.attempt, retry.next_attempt_time, start_time, labels.<key> and more; with AND, OR, \
 NOT and comparisons. OR binds tighter than AND. See docs/filters.md for all fields.")]
 pub struct List {
-    /// Only executions of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only executions that match this filter (AIP-160)
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
     #[command(flatten)]
     paging: Paging,
 }
 
-/// What `-o json` prints.
-#[derive(Debug, Default, Serialize)]
-struct Listed {
-    executions: Vec<view::Execution>,
-    next_page_token: String,
-    unreachable: Vec<String>,
-}
-
 impl List {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let mut listed = self.read(context).await?;
-        warn_unreachable(&mut listed.unreachable, "executions");
-        context.show(&listed, || {
-            if listed.executions.is_empty() {
-                print_message("no executions on this page");
-            }
-            more(&listed.next_page_token);
-            table(&listed, context)
-        })?;
-        Ok(Exit::Ok)
-    }
-
-    async fn read(self, context: &Context) -> Result<Listed, Failure> {
-        let mut listed = Listed::default();
-        let parent = resource::parent(self.provider.as_deref())?;
-        let filter = self.filter.as_deref().unwrap_or_default();
+        let (parent, filter) = self.selection.into_fields()?;
         let page = async |size, token| {
-            let call = client::List::new(&parent).filter(filter);
+            let call = client::List::new(&parent).filter(&filter);
             let call = call.page_size(size).page_token(token);
             let page = context.client.list_page(context.call(call)).await?;
-            let shown = page.executions.iter().map(view::Execution::from);
-            listed.executions.extend(shown);
-            listed.unreachable.extend(page.unreachable);
-            Ok(page.next_page_token)
+            let rows = page.executions.iter().map(view::Execution::from);
+            Ok(paging::List::page(rows, page.next_page_token)
+                .unreachable(page.unreachable)
+                .examined(page.examined_count))
         };
-        listed.next_page_token = self.paging.read(page).await?;
-        Ok(listed)
+        let list = self.paging.list(page).await?;
+        context.show_list(&list, |rows| table(rows, context.paint))?;
+        Ok(Exit::Ok)
     }
 }
 
-fn table(listed: &Listed, context: &Context) -> String {
+fn table(executions: &[view::Execution], paint: Paint) -> String {
     let now = jiff::Timestamp::now();
     let headings = ["NAME", "STATE", "REASON", "DEFINITION", "NOW", "AGE"];
-    let mut table = Table::new(&headings, context.paint);
-    for execution in &listed.executions {
+    let mut table = Table::new(&headings, paint);
+    for execution in executions {
         let begun = execution.start_time.or(execution.create_time);
         table.row(vec![
             short_name(&execution.name),

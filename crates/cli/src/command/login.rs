@@ -186,7 +186,7 @@ fn show(target: &Target, oidc: &Oidc) {
     }
 }
 
-/// Whether somebody has signed in to this gateway with this provider and client, and has not signed out.
+/// Whether the context has a sign-in to this gateway with this provider and client.
 fn is_known(store: &Store, target: &Target, oidc: &Oidc) -> Result<bool, Failure> {
     let contexts = store.read()?.contexts;
     let mut of_gateway = contexts

@@ -34,7 +34,7 @@ impl Logout {
     }
 }
 
-/// Forgets the credentials of a context. What the provider says about it does not keep them alive.
+/// Deletes the credentials of a context, even if the provider fails to revoke them.
 pub(super) async fn forget(store: &Store, target: &Target, name: &str) -> Result<(), Failure> {
     let grant = store.grant(name, &target.server);
     let had = store.forget(name)?;

@@ -124,19 +124,14 @@ fn of_build(row: &table::Row) -> Row {
 
 fn described(provider: &Provider, paint: Paint) -> String {
     let mut table = Table::new(&[], paint);
-    let mut line = |what: &str, value: String| {
-        if !value.is_empty() {
-            table.row(vec![what.to_owned(), value]);
-        }
-    };
-    line("name", provider.name.to_string());
-    line("kind", format!("{} ({})", provider.kind, provider.title));
+    table.line("name", provider.name.to_string());
+    table.line("kind", format!("{} ({})", provider.kind, provider.title));
     if let Some(health) = &provider.health {
-        line("health", health.status.to_owned());
-        line("breaker", health.breaker.to_owned());
-        line("calls", calls(health));
-        line("engine", shown(health.engine_version.as_ref()));
-        line("detail", shown(health.detail.as_ref()));
+        table.line("health", health.status.to_owned());
+        table.line("breaker", health.breaker.to_owned());
+        table.line("calls", calls(health));
+        table.line("engine", shown(health.engine_version.as_ref()));
+        table.line("detail", shown(health.detail.as_ref()));
     }
     let with = |wanted: bool| {
         let words = provider
@@ -145,9 +140,9 @@ fn described(provider: &Provider, paint: Paint) -> String {
             .filter(|(_, on)| **on == wanted);
         words.map(|(word, _)| *word).collect::<Vec<_>>().join(" ")
     };
-    line("can", with(true));
-    line("cannot", with(false));
-    line(
+    table.line("can", with(true));
+    table.line("cannot", with(false));
+    table.line(
         "table",
         format!(
             "{} rows; see `stateway providers table`",

@@ -1,15 +1,17 @@
-//! `stateway queue`: the tasks that wait for a worker and the queued executions.
+//! `stateway queue`: the tasks that wait for a worker, the queued executions, the schedules and the load.
 
 use clap::Args;
 use stateway_client::{Call, v1};
+use stateway_phrases::grouped;
 
+use crate::arguments::Output;
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::screen::{Paint, Table, ago, until};
 use crate::{resource, view};
 
-/// Shows the tasks that wait for a worker and the queued executions.
+/// Shows the tasks that wait for a worker, the queued executions, the schedules and the load.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,48 +31,75 @@ impl Queue {
         let call = Call::from_message(v1::GetQueueRequest { name });
         let answer = context.client.queue(context.call(call)).await?;
         let queue = view::Queue::from(&answer);
-        context.show(&queue, || {
-            let now = jiff::Timestamp::now();
-            print_load(&queue);
-            print_schedules(&queue, now);
-            table(&queue, context.paint, now)
-        })?;
+        let now = jiff::Timestamp::now();
+        context.show(&queue, || text(&queue, context.paint, now))?;
+        let is_empty = queue.tasks.is_empty() && queue.executions.is_empty();
+        if is_empty && context.output == Output::Table {
+            print_message("no task and no execution waits");
+        }
         Ok(Exit::Ok)
     }
 }
 
-/// How many executions are active, and why others wait.
-fn print_load(queue: &view::Queue) {
-    if let (Some(active), Some(most)) = (queue.active_count, queue.max_active_count) {
-        print_message(&format!("{active} of at most {most} executions are active"));
-    }
-    if let (Some(true), Some(bytes), Some(most)) = (
-        queue.memory_full,
-        queue.memory_bytes,
-        queue.max_memory_bytes,
-    ) {
-        print_message(&format!(
-            "executions are queued because the active ones have {bytes} bytes in memory (max_memory_bytes = {most})"
-        ));
-    }
-    if queue.tasks.is_empty() && queue.executions.is_empty() {
-        print_message("nothing waits");
-    }
+/// What waits, then the schedules, then the load, each as a table.
+fn text(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> String {
+    let tables = [
+        Some(waiting(queue, paint, now)),
+        schedules(queue, paint, now),
+        load(queue, paint),
+    ];
+    let tables: Vec<_> = tables.into_iter().flatten().collect();
+    tables.join("\n\n")
 }
 
-/// When each schedule starts an execution.
-fn print_schedules(queue: &view::Queue, now: jiff::Timestamp) {
+/// When each schedule starts an execution, or who disabled it.
+fn schedules(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> Option<String> {
+    let mut table = Table::new(&["SCHEDULE", "NEXT START"], paint);
     for start in &queue.scheduled {
         let when = match (&start.disabled, start.next_start_time) {
-            (Some(disabled), _) => format!("does not start: {}", disabled.summary()),
-            (None, Some(time)) => format!("starts in {}", until(time, now)),
-            (None, None) => continue,
+            (Some(disabled), _) => disabled.summary(),
+            (None, Some(time)) => format!("in {}", until(time, now)),
+            (None, None) => String::new(),
         };
-        print_message(&format!("{} {when}", start.definition.raw()));
+        table.row(vec![start.definition.to_string(), when]);
     }
+    (!queue.scheduled.is_empty()).then(|| table.text())
 }
 
-fn table(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> String {
+/// How many executions are active, and whether memory keeps others queued. Nothing for a caller that may not
+/// read all of the provider.
+fn load(queue: &view::Queue, paint: Paint) -> Option<String> {
+    let mut table = Table::new(&["LOAD", "NOW", "LIMIT", ""], paint);
+    let mut line = |what: &str, now: i64, limit: i64, note: &str| {
+        let cells = [
+            what.to_owned(),
+            grouped(now),
+            grouped(limit),
+            note.to_owned(),
+        ];
+        table.row(cells.into());
+    };
+    line(
+        "active executions",
+        queue.active_count?.into(),
+        queue.max_active_count?.into(),
+        "",
+    );
+    let is_full = queue.memory_full == Some(true);
+    line(
+        "bytes in memory",
+        queue.memory_bytes?,
+        queue.max_memory_bytes?,
+        if is_full {
+            "full: executions are queued"
+        } else {
+            ""
+        },
+    );
+    Some(table.text())
+}
+
+fn waiting(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> String {
     let age = |time: Option<jiff::Timestamp>| time.map(|time| ago(time, now)).unwrap_or_default();
     let headings = [
         "WAITING", "COUNT", "ROLE", "SKILL", "TENANT", "WORKERS", "OLDEST",

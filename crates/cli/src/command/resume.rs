@@ -2,7 +2,6 @@
 
 use clap::Args;
 use stateway_client as client;
-use stateway_client::v1;
 
 use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
@@ -31,17 +30,10 @@ const RESUME: Change = Change {
 
 impl Resume {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let send = |name, write| self.send(context, name, write);
+        let send = |name, write: WriteOptions| {
+            let call = write.apply(client::Resume::new(name));
+            context.client.resume(context.call(call))
+        };
         self.target.run(context, RESUME, send).await
-    }
-
-    async fn send(
-        &self,
-        context: &Context,
-        name: String,
-        write: WriteOptions,
-    ) -> Result<v1::Execution, client::Error> {
-        let call = write.apply(client::Resume::new(name));
-        context.client.resume(context.call(call)).await
     }
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use stateway_client as client;
-use stateway_client::v1;
 
 use crate::batch::{Change, OneOrMany};
 use crate::context::Context;
@@ -36,19 +35,11 @@ const RETRY_NOW: Change = Change {
 
 impl RetryNow {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let send = |name, write| self.send(context, name, write);
+        let send = |name, write: WriteOptions| {
+            let call = write.apply(client::RetryNow::new(name));
+            let call = call.step(self.step.clone().unwrap_or_default());
+            context.client.retry_now(context.call(call))
+        };
         self.target.run(context, RETRY_NOW, send).await
-    }
-
-    async fn send(
-        &self,
-        context: &Context,
-        name: String,
-        write: WriteOptions,
-    ) -> Result<v1::Execution, client::Error> {
-        let call = write
-            .apply(client::RetryNow::new(name))
-            .step(self.step.clone().unwrap_or_default());
-        context.client.retry_now(context.call(call)).await
     }
 }

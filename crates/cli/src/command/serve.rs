@@ -4,14 +4,16 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use stateway_gateway::{Gateway, Port, StartError};
+use stateway_model::ProviderId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::config::refused;
 use crate::arguments::Globals;
-use crate::config::{Config, Overrides, load};
+use crate::config::{Config, Kind, Overrides, load};
 use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::hosting::ServedHosts;
 use crate::observability::{Metrics, install};
 use crate::registry;
 
@@ -52,13 +54,15 @@ async fn serve(config: &Config) -> Outcome {
     let stop = Stop::new()?;
     let gateway = bind(config, &metrics).await?;
     print_message(&ready(gateway.local_addr(), config));
+    let hosts = ServedHosts::begin(&config.providers).await?;
     if let Some(address) = gateway.monitoring_addr() {
         print_message(&format!("health and metrics are also at http://{address}"));
     }
-    gateway
-        .serve(stop.asked())
-        .await
-        .map_err(|error| not_started(&error))?;
+    let served = gateway.serve(stop.asked()).await;
+    // The last results of workers need the hosts, so the hosts stop after the gateway.
+    let hosted = hosts.stop().await;
+    served.map_err(|error| not_started(&error))?;
+    hosted?;
     print_message("stateway has stopped");
     Ok(Exit::Ok)
 }
@@ -68,8 +72,17 @@ pub(super) async fn bind(config: &Config, metrics: &Metrics) -> Result<Gateway, 
     let port = Port::open(&config.settings).await;
     let port = port.map_err(|error| not_started(&error))?;
     let registry = registry::build(config)?;
-    let gateway = Gateway::on(port, &registry, config.settings.clone(), metrics.page());
+    let mut settings = config.settings.clone();
+    settings.default_provider = default_provider(config);
+    let gateway = Gateway::on(port, &registry, settings, metrics.page());
     Ok(gateway.with_pages(stateway_dashboard::router))
+}
+
+/// Portable definitions start on the built-in engine until they are moved to another provider.
+fn default_provider(config: &Config) -> Option<ProviderId> {
+    let mut providers = config.providers.iter();
+    let builtin = providers.find(|provider| provider.kind == Kind::Builtin);
+    builtin.map(|provider| provider.id.clone())
 }
 
 pub(super) fn ready(address: std::net::SocketAddr, config: &Config) -> String {

@@ -21,8 +21,9 @@ use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::{FullScreen, pressed};
+use crate::selection::Selection;
 use crate::top::{DetailPoller, Effect, Model, page, render, snapshot};
-use crate::{resource, view};
+use crate::view;
 
 /// How often the screen is drawn; enough for a countdown.
 const TICK: Duration = Duration::from_millis(200);
@@ -47,12 +48,8 @@ backing-off (with a countdown), waiting, running, failed, succeeded. Keys: q qui
 enter opens an execution with its steps, esc back, f filter, s sort, p pause, ? keys. With --once, with \
 -o json and without a terminal the executions are printed once.")]
 pub struct Top {
-    /// Only executions of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only executions that match this filter (AIP-160)
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
     /// Print the executions once and exit
     #[arg(long)]
     once: bool,
@@ -69,9 +66,9 @@ struct Snapshot<'a> {
 
 impl Top {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let parent = resource::parent(self.provider.as_deref())?;
+        let (parent, filter) = self.selection.into_fields()?;
         let mut model = Model::default();
-        model.filter = self.filter.unwrap_or_default();
+        model.filter = filter;
         if self.once || !context.terminal || context.output == Output::Json {
             once(context, &parent, model).await
         } else {

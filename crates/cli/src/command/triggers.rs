@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::failure::Outcome;
 use crate::screen::stamp;
 use crate::view;
-use crate::write::RequestId;
+use crate::write::{Comment, RequestId};
 
 /// Events and schedules that start executions.
 #[derive(Debug, Subcommand)]
@@ -36,9 +36,8 @@ Examples:
 pub struct Disable {
     /// The definition, in full or without `definitions/`
     name: String,
-    /// Reason, recorded with the action
-    #[arg(long)]
-    comment: Option<String>,
+    #[command(flatten)]
+    comment: Comment,
     #[command(flatten)]
     key: RequestId,
 }
@@ -57,7 +56,7 @@ impl Triggers {
         let answer = match self {
             Self::Disable(disable) => {
                 let call = client::DisableTrigger::new(&full_name(&disable.name)?)
-                    .comment(disable.comment.unwrap_or_default());
+                    .comment(disable.comment);
                 let call = disable.key.apply(call);
                 context.client.disable_trigger(context.call(call)).await?
             }

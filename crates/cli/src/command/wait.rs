@@ -128,7 +128,7 @@ fn still(execution: &v1::Execution) -> Failure {
     late(execution, "wait")
 }
 
-/// After a deadline without an answer: tells a short deadline from a gateway that does not answer.
+/// After a deadline without an answer: distinguishes a short deadline from a gateway that does not answer.
 async fn unanswered(context: &Context, name: &str, error: client::Error) -> Failure {
     let look = client::Get::new(name).timeout(LAST_LOOK);
     match context.client.get(look).await {

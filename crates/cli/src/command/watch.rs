@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::outline::{ChildLoader, Outline};
 use crate::screen::{Clock, Live, now, picture, short_name, stamp};
+use crate::selection::Selection;
 use crate::{resource, view};
 
 /// How often a countdown is drawn.
@@ -42,12 +43,8 @@ pub struct Watch {
     /// provider/id, or the full name, up to 100 (default: all executions)
     #[arg(value_name = "NAME", conflicts_with_all = ["provider", "filter"])]
     names: Vec<String>,
-    /// Only executions of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only executions that match this filter (AIP-160)
-    #[arg(long, value_name = "FILTER", allow_hyphen_values = true)]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// One line of `-o json`.
@@ -69,8 +66,10 @@ impl Watch {
                 }
                 client::WatchRequest::of([name])
             }
-            [] => client::WatchRequest::new(resource::parent(self.provider.as_deref())?)
-                .filter(self.filter.unwrap_or_default()),
+            [] => {
+                let (parent, filter) = self.selection.into_fields()?;
+                client::WatchRequest::new(parent).filter(filter)
+            }
             several => {
                 let names = several.iter().map(|name| resource::execution(name));
                 client::WatchRequest::of(names.collect::<Result<Vec<_>, _>>()?)
@@ -79,8 +78,8 @@ impl Watch {
         let changes = context.client.watch(request).into_stream();
         let one = self.names.len() == 1;
         let mut seen = Seen::default();
-        let told = within(context.timeout, list(changes, context, &mut seen, one)).await;
-        told.unwrap_or_else(|| Err(seen.late(one)))
+        let outcome = within(context.timeout, list(changes, context, &mut seen, one)).await;
+        outcome.unwrap_or_else(|| Err(seen.late(one)))
     }
 }
 
@@ -252,7 +251,7 @@ struct LastPicture {
 impl Drop for LastPicture {
     fn drop(&mut self) {
         if !self.lines.is_empty() {
-            // If standard output is gone, nobody can read the picture.
+            // If standard output is closed, the picture is lost.
             let _ = print(&self.lines.join("\n"));
         }
     }

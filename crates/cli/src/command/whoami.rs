@@ -50,7 +50,7 @@ impl Whoami {
     }
 }
 
-/// Asks a gateway who somebody with this token is.
+/// Reads the identity that a token has at a gateway.
 pub(super) async fn ask(web: &Web, target: &Target, token: Option<&str>) -> Result<Who, Failure> {
     let address = format!("{}/whoami", target.server.trim_end_matches('/'));
     let answer = web.get(&address, token).await?;

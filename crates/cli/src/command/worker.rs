@@ -170,14 +170,14 @@ impl Worker {
 }
 
 fn about(task: &Task) -> String {
-    let undo = if task.is_compensation() {
+    let compensation = if task.is_compensation() {
         "compensate "
     } else {
         ""
     };
     let execution = task.execution().rsplit('/').next().unwrap_or_default();
     format!(
-        "{undo}{} attempt {} of {execution}",
+        "{compensation}{} attempt {} of {execution}",
         task.step(),
         task.attempt()
     )

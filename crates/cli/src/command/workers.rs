@@ -5,12 +5,14 @@ use serde::Serialize;
 use stateway_client::{Call, v1};
 use stateway_phrases::per_minute;
 
+use crate::arguments::Output;
 use crate::context::{Context, print_message};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::paging::warn_unreachable;
-use crate::screen::{Table, ago};
-use crate::{resource, view};
+use crate::screen::{Paint, Table, ago};
+use crate::selection::Scope;
+use crate::view;
 
 /// Shows the workers.
 #[derive(Debug, Subcommand)]
@@ -22,9 +24,8 @@ pub enum Workers {
 /// Lists workers.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only workers of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
+    #[command(flatten)]
+    scope: Scope,
 }
 
 /// The maximum number of workers that are listed.
@@ -47,55 +48,60 @@ struct Listed {
 impl Workers {
     pub(super) async fn run(self, context: &Context) -> Outcome {
         let Self::List(list) = self;
-        let mut listed = read(context, &resource::parent(list.provider.as_deref())?).await?;
-        warn_unreachable(&mut listed.unreachable, "workers");
+        let mut listed = read(context, &list.scope.parent()?).await?;
+        listed.unreachable.sort();
+        listed.unreachable.dedup();
+        warn_unreachable(&listed.unreachable, "workers");
         if listed.truncated {
             print_message(&format!("only the first {MOST} workers are listed"));
         }
-        context.show(&listed, || {
-            if listed.workers.is_empty() {
-                print_message("no worker is connected");
-            }
-            let now = jiff::Timestamp::now();
-            let headings = [
-                "WORKER",
-                "PROVIDER",
-                "ROLES",
-                "SKILLS",
-                "TENANT",
-                "TASKS",
-                "DONE/MIN",
-                "FAILED/MIN",
-                "VERSION",
-                "CONNECTED",
-                "SEEN",
-            ];
-            let mut table = Table::new(&headings, context.paint);
-            for (worker, (done, failed)) in listed.workers.iter().zip(&listed.rates) {
-                let since = worker.connect_time.map(|time| ago(time, now));
-                let seen = worker.heartbeat_time.map(|time| ago(time, now));
-                table.row(vec![
-                    worker.worker_id.to_string(),
-                    provider_of(&worker.name),
-                    words(&worker.roles),
-                    words(&worker.skills),
-                    worker.tenant.to_string(),
-                    format!("{}/{}", worker.task_count, worker.capacity),
-                    done.clone(),
-                    failed.clone(),
-                    version(worker),
-                    if worker.connected {
-                        since.unwrap_or_default()
-                    } else {
-                        "lost".into()
-                    },
-                    seen.unwrap_or_default(),
-                ]);
-            }
-            table.text()
-        })?;
+        context.show(&listed, || table(&listed, context.paint))?;
+        if listed.workers.is_empty() && context.output == Output::Table {
+            print_message("no worker is connected");
+        }
         Ok(Exit::Ok)
     }
+}
+
+fn table(listed: &Listed, paint: Paint) -> String {
+    let now = jiff::Timestamp::now();
+    let headings = [
+        "WORKER",
+        "PROVIDER",
+        "ROLES",
+        "SKILLS",
+        "TENANT",
+        "TASKS",
+        "DONE/MIN",
+        "FAILED/MIN",
+        "VERSION",
+        "CONNECTED",
+        "SEEN",
+    ];
+    let mut table = Table::new(&headings, paint);
+    for (worker, (done, failed)) in listed.workers.iter().zip(&listed.rates) {
+        let since = worker.connect_time.map(|time| ago(time, now));
+        let seen = worker.heartbeat_time.map(|time| ago(time, now));
+        table.row(vec![
+            worker.worker_id.to_string(),
+            provider_of(&worker.name),
+            words(&worker.roles),
+            words(&worker.skills),
+            worker.tenant.to_string(),
+            format!("{}/{}", worker.task_count, worker.capacity),
+            done.clone(),
+            failed.clone(),
+            version(worker),
+            match (worker.connected, worker.capacity) {
+                (true, _) => since.unwrap_or_default(),
+                // A worker that stops first offers no capacity.
+                (false, 0) => "drained".into(),
+                (false, _) => "disconnected".into(),
+            },
+            seen.unwrap_or_default(),
+        ]);
+    }
+    table.text()
 }
 
 /// Reads page after page.

@@ -33,8 +33,12 @@ pub enum Kind {
     RestateHost,
     /// AWS Step Functions.
     StepFunctions,
+    /// Portable executions on AWS Step Functions.
+    StepFunctionsHost,
     /// A namespace of a Temporal cluster.
     Temporal,
+    /// Portable executions inside a namespace of a Temporal cluster.
+    TemporalHost,
 }
 
 /// Why a provider cannot be made.
@@ -54,6 +58,13 @@ pub(crate) struct StoreFailure {
 
 /// The default path of the built-in engine's store.
 pub(crate) const BUILT_IN_STORE: &str = builtin::Config::PATH;
+
+/// Whether the settings of a store in a database can be used. The database is not asked.
+pub(crate) fn check_shared_store(options: &toml::Table) -> Result<(), String> {
+    let config = builtin::Config::deserialize(options.clone());
+    let config = config.map_err(|error| error.to_string())?;
+    config.engine().map(drop).map_err(|error| error.to_string())
+}
 
 impl From<String> for Unmade {
     fn from(message: String) -> Self {
@@ -98,8 +109,16 @@ impl Kind {
         Self::Restate,
         Self::RestateHost,
         Self::StepFunctions,
+        Self::StepFunctionsHost,
         Self::Temporal,
+        Self::TemporalHost,
     ];
+
+    /// Whether `stateway host` serves a provider of this kind.
+    #[must_use]
+    pub(crate) const fn has_host(self) -> bool {
+        matches!(self, Self::RestateHost | Self::TemporalHost)
+    }
 
     /// The word in the file.
     #[must_use]
@@ -111,7 +130,9 @@ impl Kind {
             Self::Restate => "restate",
             Self::RestateHost => "restate-host",
             Self::StepFunctions => "step-functions",
+            Self::StepFunctionsHost => "step-functions-host",
             Self::Temporal => "temporal",
+            Self::TemporalHost => "temporal-host",
         }
     }
 
@@ -120,13 +141,15 @@ impl Kind {
     #[must_use]
     pub(crate) const fn table(self) -> &'static str {
         match self {
-            Self::RestateHost => Self::Builtin.as_str(),
+            Self::RestateHost | Self::StepFunctionsHost | Self::TemporalHost => {
+                Self::Builtin.as_str()
+            }
             _ => self.as_str(),
         }
     }
 
-    /// How many calls may be under way at once, unless the file says otherwise. What is in this
-    /// process needs no sparing.
+    /// The default of the maximum number of concurrent calls. A provider inside this process
+    /// needs no protection.
     #[must_use]
     pub fn max_concurrent(self) -> usize {
         match self {
@@ -135,7 +158,9 @@ impl Kind {
             | Self::Restate
             | Self::RestateHost
             | Self::StepFunctions
-            | Self::Temporal => UpstreamSettings::default().max_concurrent,
+            | Self::StepFunctionsHost
+            | Self::Temporal
+            | Self::TemporalHost => UpstreamSettings::default().max_concurrent,
         }
     }
 
@@ -144,9 +169,13 @@ impl Kind {
     pub(super) const fn max_poll_interval(self) -> Option<Duration> {
         match self {
             Self::Restate | Self::RestateHost => Some(Duration::from_secs(1)),
-            Self::Builtin | Self::Memory | Self::Remote | Self::StepFunctions | Self::Temporal => {
-                None
-            }
+            Self::Builtin
+            | Self::Memory
+            | Self::Remote
+            | Self::StepFunctions
+            | Self::StepFunctionsHost
+            | Self::Temporal
+            | Self::TemporalHost => None,
         }
     }
 
@@ -163,7 +192,13 @@ impl Kind {
             Self::StepFunctions => {
                 step_functions::Config::deserialize(Deserializer::from(options)).map(drop)
             }
+            Self::StepFunctionsHost => {
+                step_functions::HostConfig::deserialize(Deserializer::from(options)).map(drop)
+            }
             Self::Temporal => temporal::Config::deserialize(Deserializer::from(options)).map(drop),
+            Self::TemporalHost => {
+                temporal::HostConfig::deserialize(Deserializer::from(options)).map(drop)
+            }
         }
     }
 
@@ -219,11 +254,31 @@ impl Kind {
                     step_functions::StepFunctionsProvider::new(id.clone(), &config, table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
             }
+            Self::StepFunctionsHost => {
+                let config = step_functions::HostConfig::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = step_functions::hosted_provider(&config, table);
+                let provider = provider.map_err(|error| error.to_string())?;
+                Arc::new(match http_steps(&config.http)? {
+                    Some(steps) => provider.with_http(steps),
+                    None => provider,
+                })
+            }
             Self::Temporal => {
                 let config = temporal::Config::deserialize(options);
                 let config = config.map_err(|error| error.to_string())?;
                 let provider = temporal::TemporalProvider::new(id.clone(), &config, table);
                 Arc::new(provider.map_err(|error| error.to_string())?)
+            }
+            Self::TemporalHost => {
+                let config = temporal::HostConfig::deserialize(options);
+                let config = config.map_err(|error| error.to_string())?;
+                let provider = temporal::hosted_provider(&config, table);
+                let provider = provider.map_err(|error| error.to_string())?;
+                Arc::new(match http_steps(&config.http)? {
+                    Some(steps) => provider.with_http(steps),
+                    None => provider,
+                })
             }
         })
     }
@@ -287,8 +342,8 @@ mod tests {
     fn an_unknown_kind_is_refused_with_those_that_are_known() {
         let error = "mem".parse::<Kind>().unwrap_err();
         assert_eq!(error, KindError::Unknown("mem".into()));
-        let known =
-            "kinds: builtin, memory, remote, restate, restate-host, step-functions, temporal";
+        let known = "kinds: builtin, memory, remote, restate, restate-host, step-functions, \
+             step-functions-host, temporal, temporal-host";
         assert!(error.to_string().ends_with(known), "{error}");
     }
 

@@ -14,7 +14,7 @@ pub struct Quotas {
     /// Starts per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_per_second: Option<f64>,
-    /// Open watches, waits and worker sessions.
+    /// Open watches, waits, worker sessions and live pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<u64>,
     /// Bytes of request messages under way.
@@ -47,7 +47,7 @@ pub struct Rule {
     /// Starts per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_per_second: Option<f64>,
-    /// Open watches, waits and worker sessions.
+    /// Open watches, waits, worker sessions and live pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<u64>,
     /// Bytes of request messages under way.

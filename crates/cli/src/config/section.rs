@@ -196,7 +196,7 @@ section! {
         max_streams: usize,
         /// The maximum number of open calls to WaitExecution.
         max_waits: usize,
-        /// The most topics at once.
+        /// Maximum number of topics.
         max_topics: usize,
         /// The most executions of one provider that a watch on a collection follows.
         max_watched_executions: usize,
@@ -209,7 +209,7 @@ section! {
 section! {
     /// `[limits]` for every provider, and `[providers.<id>.limits]` for one.
     Limits for UpstreamSettings {
-        /// The most calls under way at once.
+        /// Maximum number of concurrent calls.
         max_concurrent: usize,
         /// No single upstream call may take longer.
         timeout: Span,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// So many are started in quick succession, so that there is something to see at once: each kind
+/// The number of executions that start in quick succession, so that the demo shows something immediately: each kind
 /// of scene once.
 const OPENING: u64 = 8;
 

@@ -47,6 +47,9 @@ const ROUND: [Plot; 12] = [
     Plot::Brief,
 ];
 
+/// After so many starts the scenes begin again.
+pub(super) const ROUNDS_BEGIN: u64 = ROUND.len() as u64;
+
 /// Words that the workers know.
 pub(super) const DEAD_CARD: &str = "card-offline";
 pub(super) const MOON: &str = "the moon";

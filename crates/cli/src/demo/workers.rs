@@ -16,10 +16,12 @@ const TRIES: u32 = 3;
 /// How long tasks in progress may continue when the demo ends.
 const DRAIN: Duration = Duration::from_millis(300);
 
-/// All workers of the demo, for the gateway at this address.
-pub fn workers(url: &str) -> Vec<Worker> {
+/// All workers of the demo, for this provider of the gateway at this address.
+pub fn workers(url: &str, provider: &str) -> Vec<Worker> {
     let workers = [shop(url), ci(url), images(url), agents(url), imports(url)];
-    workers.map(|worker| worker.drain(DRAIN)).into()
+    let provider = format!("providers/{provider}");
+    let workers = workers.map(|worker| worker.drain(DRAIN).provider(&provider));
+    workers.into()
 }
 
 fn worker(url: &str, id: &str, roles: &[&str], capacity: u32) -> Worker {
@@ -47,7 +49,10 @@ fn shop(url: &str) -> Worker {
     worker(url, "shop", &["warehouse", "payments", "shipping"], 16)
         .on("reserve", |task: Task| async move {
             work(&task, 4, &["looking for it", "packing"]).await;
-            Ok(json!({"reservation": format!("r-{}", task.token())}))
+            // The same in every attempt, so that a repeated task makes no second reservation. The token differs
+            // in each hand-out.
+            let execution = task.execution().rsplit('/').next().unwrap_or_default();
+            Ok(json!({"reservation": format!("r-{execution}-{}", task.step())}))
         })
         .on("charge", |task: Task| async move {
             let given: Value = task.input()?;
@@ -147,7 +152,7 @@ fn agents(url: &str) -> Worker {
             }
             let points = match task.feedback() {
                 None => json!(["it survives"]),
-                Some(_) => json!(["it survives", "it retries", "it can be undone"]),
+                Some(_) => json!(["it survives", "it retries", "it compensates"]),
             };
             let brief = json!({"title": format!("On {topic}"), "points": points});
             Ok(stateway_client::Done::new(&brief)?.usage(usage))

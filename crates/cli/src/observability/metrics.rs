@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Histograms hold their samples until they are drained; a page nobody asks for must not grow.
+/// Histograms keep their samples until they are drained. Without scrapes, memory must not grow.
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// From a millisecond to the longest upstream timeout people set.

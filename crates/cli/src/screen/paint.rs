@@ -1,7 +1,22 @@
 //! Colours of the six sub-states.
 
 use anstyle::{AnsiColor, Style};
-use stateway_phrases::{Color, State};
+use stateway_phrases::State;
+
+/// A colour of a state as a colour of a library, whose colours have the same names.
+macro_rules! library_color {
+    ($library:ident, $color:expr) => {
+        match $color {
+            stateway_phrases::Color::Blue => $library::Blue,
+            stateway_phrases::Color::Cyan => $library::Cyan,
+            stateway_phrases::Color::Yellow => $library::Yellow,
+            stateway_phrases::Color::Magenta => $library::Magenta,
+            stateway_phrases::Color::Green => $library::Green,
+            stateway_phrases::Color::Red => $library::Red,
+        }
+    };
+}
+pub(super) use library_color;
 
 /// Colours text, or leaves it as it is.
 #[derive(Debug, Clone, Copy)]
@@ -53,15 +68,7 @@ fn style(label: &str) -> Style {
     let Some(state) = State::of(label) else {
         return Style::new();
     };
-    let color = match state.color {
-        Color::Blue => AnsiColor::Blue,
-        Color::Cyan => AnsiColor::Cyan,
-        Color::Yellow => AnsiColor::Yellow,
-        Color::Magenta => AnsiColor::Magenta,
-        Color::Green => AnsiColor::Green,
-        Color::Red => AnsiColor::Red,
-    };
-    let style = color.on_default();
+    let style = library_color!(AnsiColor, state.color).on_default();
     if state.bold() { style.bold() } else { style }
 }
 

@@ -31,7 +31,7 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
         let _ = write!(text, "\n\n{}", divergences(replayed, paint));
     }
     for open in &replayed.unrecorded_steps {
-        let undo = if open.compensation {
+        let compensation = if open.compensation {
             ", compensation"
         } else {
             ""
@@ -40,7 +40,7 @@ pub fn report(replayed: &Replayed, paint: Paint) -> String {
             open.why.to_string()
         } else {
             format!(
-                "{}{undo}, attempt {}: {}",
+                "{}{compensation}, attempt {}: {}",
                 open.step, open.attempt, open.why
             )
         };

@@ -2,9 +2,10 @@
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use stateway_phrases::{self as phrases, State};
+use stateway_phrases::State;
 
 use super::Paint;
+use super::paint::library_color;
 
 /// A line that may have colours.
 #[must_use]
@@ -36,7 +37,7 @@ pub fn sub_state(label: &str, paint: Paint) -> Span<'static> {
     if !paint.is_on() {
         return Span::raw(text);
     }
-    let style = Style::new().fg(color(state.color));
+    let style = Style::new().fg(library_color!(Color, state.color));
     let style = if state.bold() {
         style.add_modifier(Modifier::BOLD)
     } else {
@@ -78,17 +79,6 @@ fn apply(style: Style, code: &str) -> Style {
         "35" => style.fg(Color::Magenta),
         "36" => style.fg(Color::Cyan),
         _ => Style::new(),
-    }
-}
-
-const fn color(color: phrases::Color) -> Color {
-    match color {
-        phrases::Color::Blue => Color::Blue,
-        phrases::Color::Cyan => Color::Cyan,
-        phrases::Color::Yellow => Color::Yellow,
-        phrases::Color::Magenta => Color::Magenta,
-        phrases::Color::Green => Color::Green,
-        phrases::Color::Red => Color::Red,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color};
-use stateway_phrases::{self as phrases, State};
+use stateway_phrases::State;
 
 use super::Paint;
+use super::paint::library_color;
 
 /// A table that is filled row by row. Empty columns are left out.
 pub struct Table {
@@ -31,6 +32,14 @@ impl Table {
     /// Adds a row. A cell that is a sub-state gets its colour.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
+    }
+
+    /// Adds a row with a name and a value, unless the value is empty.
+    pub fn line(&mut self, name: &str, value: impl Into<String>) {
+        let value = value.into();
+        if !value.is_empty() {
+            self.row(vec![name.to_owned(), value]);
+        }
     }
 
     /// The lines, without blanks at their ends.
@@ -78,14 +87,7 @@ impl Table {
 }
 
 fn color(label: &str) -> Option<Color> {
-    Some(match State::of(label)?.color {
-        phrases::Color::Blue => Color::Blue,
-        phrases::Color::Cyan => Color::Cyan,
-        phrases::Color::Yellow => Color::Yellow,
-        phrases::Color::Magenta => Color::Magenta,
-        phrases::Color::Green => Color::Green,
-        phrases::Color::Red => Color::Red,
-    })
+    State::of(label).map(|state| library_color!(Color, state.color))
 }
 
 #[cfg(test)]

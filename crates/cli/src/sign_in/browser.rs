@@ -84,7 +84,7 @@ pub async fn in_browser(
 }
 
 /// Waits until the browser is redirected with a code. Requests of others are answered and forgotten, and connections
-/// that stay silent delay nobody.
+/// that send nothing delay no other connection.
 async fn wait(
     listener: &TcpListener,
     discovery: &Discovery,

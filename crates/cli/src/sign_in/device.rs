@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// How often a provider is asked if it does not say, and how much slower if it asks for that.
+/// The interval of the questions, unless the provider chooses one, and the increase that a provider can demand.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The shortest and the longest pause between two questions, whatever a provider asks for.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);

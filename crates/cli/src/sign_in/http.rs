@@ -65,7 +65,7 @@ impl Web {
                 builder.tls_certs_merge(trusted)
             };
         } else if is_gateway && target.server.starts_with("http://") {
-            // The system's authorities need not be there when nobody asks them.
+            // Without TLS, the authorities of the system may be missing.
             builder = builder.tls_certs_only([]);
         }
         if let (Some((cert, key)), true) = (&target.certificate, is_gateway) {

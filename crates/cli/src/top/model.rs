@@ -171,7 +171,7 @@ impl Model {
             KeyCode::Char('?') => self.help = !explained,
             // The first key closes the explanation of the keys.
             KeyCode::Char('q') | KeyCode::Esc if explained => {}
-            KeyCode::Char('q') if self.opened.is_none() => return Effect::Quit,
+            KeyCode::Char('q') | KeyCode::Esc if self.opened.is_none() => return Effect::Quit,
             KeyCode::Char('q') | KeyCode::Esc => self.opened = None,
             KeyCode::Char('f' | '/') if self.opened.is_none() => {
                 self.typed = Some(String::new());
@@ -367,5 +367,15 @@ mod tests {
             model.key(KeyEvent::from(KeyCode::Char('q')), 10),
             Effect::Quit
         );
+    }
+
+    #[test]
+    fn esc_does_what_q_does() {
+        let mut model = with([wire(7, v1::SubState::Running)]);
+        let esc = KeyEvent::from(KeyCode::Esc);
+        model.key(KeyEvent::from(KeyCode::Enter), 10);
+        assert_eq!(model.key(esc, 10), Effect::None);
+        assert_eq!(model.opened, None);
+        assert_eq!(model.key(esc, 10), Effect::Quit);
     }
 }

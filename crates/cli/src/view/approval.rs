@@ -8,6 +8,7 @@ use serde_json::Value;
 use stateway_client::v1;
 
 use super::{ExecutionError, StepAttempt, Text, payload, timestamp};
+use crate::paging::Listed;
 
 /// One request for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -104,6 +105,10 @@ pub struct Escalation {
     pub etag: Text,
 }
 
+impl Listed for Approval {
+    const PLURAL: &'static str = "approvals";
+}
+
 impl From<&v1::Approval> for Approval {
     fn from(wire: &v1::Approval) -> Self {
         let labels = wire.labels.iter();
@@ -140,6 +145,10 @@ impl From<&v1::Decision> for Decision {
             comment: (&wire.comment).into(),
         }
     }
+}
+
+impl Listed for Escalation {
+    const PLURAL: &'static str = "escalations";
 }
 
 impl From<&v1::Escalation> for Escalation {

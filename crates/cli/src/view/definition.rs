@@ -8,6 +8,7 @@ use stateway_client::v1;
 use stateway_phrases::visible;
 
 use super::{Text, Trigger, timestamp};
+use crate::paging::Listed;
 
 /// One definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +31,12 @@ pub struct Definition {
     pub trigger: Option<Trigger>,
     /// Whether the definition was deleted; only for a revision that was read by its name.
     pub deleted: bool,
+    /// Where new executions start when no provider is given; empty in lists.
+    pub default_provider: Text,
+}
+
+impl Listed for Definition {
+    const PLURAL: &'static str = "definitions";
 }
 
 impl From<&v1::Definition> for Definition {
@@ -48,6 +55,7 @@ impl From<&v1::Definition> for Definition {
             revisions: wire.revisions.iter().map(Text::from).collect(),
             trigger: wire.trigger.as_ref().map(Trigger::from),
             deleted: wire.deleted,
+            default_provider: (&wire.default_provider).into(),
         }
     }
 }

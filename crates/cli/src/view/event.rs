@@ -7,6 +7,7 @@ use stateway_client::v1;
 
 use super::execution::optional;
 use super::{Text, payload, timestamp};
+use crate::paging::Listed;
 
 /// One event, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +38,11 @@ pub struct Event {
     pub cause_sequence: i64,
     /// The person or worker that acted.
     pub actor: Option<Text>,
+}
+
+impl Listed for Event {
+    const PLURAL: &'static str = "events";
+    const PAGE_SIZE: i32 = 100;
 }
 
 impl From<&v1::Event> for Event {

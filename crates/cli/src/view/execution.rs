@@ -8,6 +8,7 @@ use serde_json::Value;
 use stateway_client::{v1, word_of};
 
 use super::{Cancellation, Pause, Reopen, Text, duration, payload, timestamp};
+use crate::paging::Listed;
 
 /// An execution, whichever engine runs it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -148,6 +149,10 @@ pub struct ExecutionError {
     pub native_code: Option<Text>,
     /// The whole text, if it has several lines.
     pub detail: Option<Text>,
+}
+
+impl Listed for Execution {
+    const PLURAL: &'static str = "executions";
 }
 
 impl From<&v1::Execution> for Execution {

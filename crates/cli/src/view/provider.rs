@@ -7,6 +7,7 @@ use serde::Serialize;
 use stateway_client::v1;
 use stateway_client::v1::provider_health::{Breaker, Status};
 use stateway_client::word_of;
+use stateway_provider_api::for_each_capability;
 
 use super::execution::{label, optional, texts};
 use super::{Text, timestamp};
@@ -80,49 +81,11 @@ impl From<&v1::Provider> for Provider {
 }
 
 /// Every capability with its name in the API.
-fn words(wire: &v1::Capabilities) -> [(&'static str, bool); 37] {
-    macro_rules! list {
-        ($($name:ident),+ $(,)?) => { [$((stringify!($name), wire.$name)),+] };
+fn words(wire: &v1::Capabilities) -> impl IntoIterator<Item = (&'static str, bool)> {
+    macro_rules! named {
+        ($( $(#[$doc:meta])* $name:ident, )+) => { [ $( (stringify!($name), wire.$name), )+ ] };
     }
-    list![
-        start,
-        start_idempotent,
-        start_delayed,
-        list,
-        list_hints,
-        history,
-        history_newest_first,
-        watch_one,
-        watch_end,
-        watch_all,
-        signal,
-        signal_idempotent,
-        cancel,
-        kill,
-        pause,
-        resume,
-        retry_now,
-        retry_now_idempotent,
-        retry_from,
-        retry_from_idempotent,
-        steps,
-        retries,
-        payloads,
-        labels,
-        purge,
-        definitions,
-        apply_definition,
-        count,
-        cancel_compensation,
-        portable_definitions,
-        triggers,
-        approvals,
-        watch_approvals,
-        workers,
-        event_log,
-        recovery,
-        store,
-    ]
+    for_each_capability!(named)
 }
 
 impl From<&v1::ProviderHealth> for Health {

@@ -6,6 +6,7 @@ use stateway_client::v1;
 use stateway_client::v1::remedy::Kind;
 
 use super::{Execution, Text, Usage, timestamp};
+use crate::paging::Listed;
 
 /// One place where what is kept contradicts the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -303,6 +304,11 @@ pub struct Branch {
     pub created_by: Text,
     /// What its own events cost.
     pub usage: Option<Usage>,
+}
+
+impl Listed for Branch {
+    const PLURAL: &'static str = "branches";
+    const PAGE_SIZE: i32 = 100;
 }
 
 impl From<&v1::Branch> for Branch {

@@ -153,3 +153,49 @@ fn wrong_filters_and_arguments_are_refused() {
         gateway.run(arguments).exits(2);
     }
 }
+
+/// Words without the widths of columns.
+fn words(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_person_sees_what_the_documentation_shows() {
+    const NO_STOCK: &str = r#"{"steps": [{"name": "reserve", "fails": 9,
+        "error": {"message": "no stock"},
+        "retry": {"max_attempts": 4, "delay": "0s"}, "when_exhausted": "stick"}]}"#;
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, shown) = page.split_once("\n$ stateway cancel --filter").unwrap();
+    let shown = shown
+        .split("```")
+        .next()
+        .unwrap()
+        .replace("builtin/", "memory/");
+    let shown: Vec<_> = shown.lines().skip(1).map(words).collect();
+    assert_eq!(shown.len(), 5, "{shown:?}");
+    let gateway = Gateway::new();
+    for id in ["order-17", "order-21"] {
+        gateway.start(id, NO_STOCK);
+        let name = format!("memory/{id}");
+        gateway.run(&["wait", &name, "--for", "error"]).exits(0);
+    }
+    let cancel = [
+        "cancel",
+        "--filter",
+        "sub_state = ERROR",
+        "--color",
+        "never",
+    ];
+    let mut person = Seen::begin_with_messages(&mut gateway.command(&cancel));
+    person.shows("[y/N]");
+    person.press("y\n");
+    assert_eq!(person.code(), Some(0));
+    let screen = person.screen();
+    let seen: Vec<_> = screen
+        .lines()
+        .map(words)
+        .filter(|it| !it.is_empty())
+        .collect();
+    assert_eq!(seen, shown);
+}

@@ -474,3 +474,29 @@ fn a_log_of_another_key_is_found_by_the_check() {
     let answer = check().exits(2);
     assert!(answer.err.contains("another key"), "{}", answer.err);
 }
+
+#[test]
+fn a_store_in_a_database_is_checked_without_the_database_and_its_secrets_are_never_printed() {
+    let provider = |store: &str| format!("[providers.p]\nkind = \"builtin\"\n{store}\n");
+    let good = "store = \"postgres://stateway@db.invalid/flows\"\nstore_lease = \"5s\"";
+    check(&provider(good), &[]).exits(0);
+    let refused = check(
+        &provider("store = \"postgres://ada:hush@db.invalid/flows\""),
+        &[],
+    );
+    assert_ne!(refused.code, 0);
+    let printed = format!("{}{}", refused.out, refused.err);
+    assert!(printed.contains("store_password_file"), "{printed}");
+    assert!(!printed.contains("hush"), "{printed}");
+    let same = format!(
+        "{}[providers.q]\nkind = \"builtin\"\n{good}\n",
+        provider(good)
+    );
+    let refused = check(&same, &[]);
+    assert_ne!(refused.code, 0);
+    assert!(
+        refused.err.contains("have the same store"),
+        "{}",
+        refused.err
+    );
+}

@@ -132,3 +132,26 @@ fn a_token_of_another_filter_is_refused() {
         ])
         .exits(2);
 }
+
+#[test]
+fn a_filtered_list_says_how_many_executions_were_compared() {
+    let gateway = Gateway::new();
+    for (id, team) in [("a", "shop"), ("b", "bank"), ("c", "bank"), ("d", "shop")] {
+        let label = format!("team={team}");
+        let start = ["start", "memory/script", "--id", id, "--input", LONG];
+        gateway
+            .run(&[&start[..], &["--label", &label]].concat())
+            .exits(0);
+    }
+    let filter = ["list", "--filter", "labels.team = \"shop\""];
+    let listed = gateway.run(&[&filter[..], &["-o", "json"]].concat());
+    let listed = listed.exits(0).json();
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["examined_count"], 4);
+    // The page is filled however few executions the gateway compares for one answer.
+    let one = gateway.run(&[&filter[..], &["--page-size", "1"]].concat());
+    let one = one.exits(0);
+    assert_eq!(one.out.lines().count(), 2, "{}", one.out);
+    assert!(one.err.contains("--page-token"), "{}", one.err);
+    assert!(!one.err.contains("so far"), "{}", one.err);
+}

@@ -577,6 +577,34 @@ fn a_context_that_cannot_be_saved_gets_no_credential_of_another_gateway() {
     assert!(whoami.err.contains("CREDENTIALS_MISSING"), "{}", whoami.err);
 }
 
+/// The transcript in docs/sign-in.md is that of this sign-in, with other addresses and another code.
+fn compare_with_the_documentation(scene: &Scene, screen: &str) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sign-in.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, shown) = page.split_once("\n$ stateway login --server").unwrap();
+    let shown = shown.split("\n$ ").next().unwrap().lines().skip(1);
+    let shown: Vec<_> = shown.map(|line| words(line, &[])).collect();
+    let issuer = scene.provider.issuer();
+    let names = [
+        (issuer.as_str(), "https://id.example.org"),
+        (scene.url.as_str(), "https://stateway.example.org"),
+        ("ABCD-EFGH", "WDJB-MJHT"),
+        ("/confirm", "/device"),
+    ];
+    let seen: Vec<_> = screen.lines().map(|line| words(line, &names)).collect();
+    let seen: Vec<_> = seen.into_iter().filter(|line| !line.is_empty()).collect();
+    assert_eq!(seen, shown);
+}
+
+/// Words without the widths of columns, with some names replaced.
+fn words(line: &str, names: &[(&str, &str)]) -> String {
+    let mut line = line.to_owned();
+    for (from, to) in names {
+        line = line.replace(from, to);
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_person_confirms_where_a_sign_in_leads() {
     let scene = Scene::new();
@@ -605,6 +633,7 @@ fn a_person_confirms_where_a_sign_in_leads() {
     agreed.shows("[y/N]");
     agreed.press("y\n");
     assert_eq!(agreed.code(), Some(0));
+    compare_with_the_documentation(&scene, &agreed.screen());
     // The same gateway, provider and client are not asked about again.
     let answer = scene.run(&login).exits(0);
     assert!(

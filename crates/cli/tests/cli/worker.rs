@@ -116,6 +116,29 @@ impl Lab {
         self.directory.path().join(file).exists()
     }
 
+    /// Waits until the process has ended whose id a program has written to this file.
+    fn wait_for_end(&self, file: &str) {
+        let begin = Instant::now();
+        let path = self.directory.path().join(file);
+        let has_ended = || {
+            let id = std::fs::read_to_string(&path).unwrap_or_default();
+            let Ok(id) = id.trim().parse::<u32>() else {
+                return false;
+            };
+            // A process without a parent that waits for it stays as a zombie (Z).
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            let state = stat.rsplit(") ").next().unwrap_or_default();
+            state.is_empty() || state.starts_with('Z')
+        };
+        while !has_ended() {
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "the process of {file} still runs"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn wait_for(&self, file: &str) {
         let begin = Instant::now();
         while !self.has(file) {
@@ -267,15 +290,13 @@ async fn an_answer_that_is_not_json_or_too_long_is_a_failure_and_silence_is_null
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deadline_ends_the_program_and_all_it_started() {
-    let program = "touch begun; (sleep 2; touch late) & wait";
+    let program = "sleep 600 & echo $! > begun; wait";
     let mut lab = Lab::with(&["--exec", program]).await;
     let mut short = task("");
-    short.expire_time = Some((SystemTime::now() + Duration::from_millis(400)).into());
+    short.expire_time = Some((SystemTime::now() + Duration::from_secs(2)).into());
     let (category, _) = failure(lab.answer(short).await);
     assert_eq!(category, "timeout");
-    assert!(lab.has("begun"));
-    tokio::time::sleep(Duration::from_millis(2200)).await;
-    assert!(!lab.has("late"), "what it started has gone on");
+    lab.wait_for_end("begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -371,15 +392,15 @@ async fn a_cancelled_program_that_ends_by_the_signal_has_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_program_that_does_not_end_is_killed_with_all_it_started() {
-    let program = "trap '' TERM; touch begun; sleep 2; touch late";
+    let program = "trap '' TERM; sleep 600 & echo $! > child; echo $$ > begun; wait";
     let mut lab = Lab::with(&["--drain", "100ms", "--exec", program]).await;
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
     cancel(&lab);
     let (_, message) = failure(lab.connection.next().await);
     assert!(message.contains("was killed"), "{message}");
-    tokio::time::sleep(Duration::from_millis(2200)).await;
-    assert!(!lab.has("late"), "the program has continued");
+    lab.wait_for_end("begun");
+    lab.wait_for_end("child");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -413,7 +434,7 @@ async fn a_signal_lets_the_program_finish() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_it_and_the_program() {
-    let program = "touch begun; trap '' TERM INT; sleep 1; touch late";
+    let program = "trap '' TERM INT; sleep 600 & echo $! > child; echo $$ > begun; wait";
     let mut lab = Lab::with(&["--exec", program]).await;
     lab.connection.tell(ToWorker::Task(task("")));
     lab.wait_for("begun");
@@ -421,8 +442,8 @@ async fn a_second_signal_ends_it_and_the_program() {
     lab.worker.line("stopping");
     lab.worker.signal("-INT");
     assert_eq!(lab.worker.code(), 130);
-    tokio::time::sleep(Duration::from_millis(1200)).await;
-    assert!(!lab.has("late"), "the program has gone on");
+    lab.wait_for_end("begun");
+    lab.wait_for_end("child");
 }
 
 #[test]
@@ -438,12 +459,20 @@ async fn a_worker_whose_token_has_expired_connects_again_with_the_renewed_one() 
     let mut lab = Lab::with(&["--token-file", "token", "--exec", "cat"]).await;
     assert_eq!(lab.connection.authorization, "Bearer first");
     std::fs::write(lab.directory.path().join("token"), "second\n").unwrap();
-    // A token file is checked every second.
-    tokio::time::sleep(Duration::from_millis(1100)).await;
-    let expired = Err(Status::unauthenticated("the token has expired"));
-    lab.connection.send.send(expired).unwrap();
-    let next = tokio::time::timeout(PATIENCE, lab.connections.recv());
-    let mut next = next.await.unwrap().unwrap();
+    // A token file is checked every second: until then, the worker connects with the first token.
+    let renewed = async {
+        let mut to_worker = lab.connection.send.clone();
+        loop {
+            let expired = Err(Status::unauthenticated("the token has expired"));
+            to_worker.send(expired).unwrap();
+            let next = lab.connections.recv().await.unwrap();
+            if next.authorization != "Bearer first" {
+                break next;
+            }
+            to_worker = next.send;
+        }
+    };
+    let mut next = tokio::time::timeout(PATIENCE, renewed).await.unwrap();
     assert_eq!(next.authorization, "Bearer second");
     let FromWorker::Offer(offer) = next.next().await else {
         panic!("a connection begins with an offer");

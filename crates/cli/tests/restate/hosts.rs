@@ -1,12 +1,16 @@
 //! Portable executions inside the server: a host, a gateway with the built-in engine beside it, workers
 //! of both, and deaths.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use futures::StreamExt as _;
 use serde_json::Value;
 use stateway_provider_api::table::compiled_in;
+use stateway_provider_builtin::{self as builtin, BuiltinProvider};
 use stateway_provider_restate::{HostConfig, hosted_provider};
+use stateway_trajectory_kit::{play_random, sources};
 use tempfile::TempDir;
 
 use crate::lab::Lab;
@@ -59,11 +63,11 @@ const PACKER: &str =
     "if [ \"$STATEWAY_STEP.$STATEWAY_ATTEMPT\" = pack.1 ]; then exit 75; fi; /bin/cat";
 const DOOM: &str = "exit 78";
 
-struct Stage {
-    folder: TempDir,
-    host: Running,
-    gateway: Running,
-    url: String,
+pub(crate) struct Stage {
+    pub(crate) folder: TempDir,
+    pub(crate) host: Running,
+    pub(crate) gateway: Running,
+    pub(crate) url: String,
     _workers: Vec<Running>,
 }
 
@@ -73,34 +77,31 @@ fn stateway(folder: &Path) -> Command {
     command
 }
 
-fn begin_host(folder: &Path) -> Running {
+pub(crate) fn begin_host(folder: &Path) -> Running {
     let host = Running::begin(stateway(folder).args(["host", "--log", "warn"]));
-    eventually("the host is registered", || {
-        let talked = host.talked();
-        talked
-            .iter()
-            .any(|line| line.contains("is registered"))
-            .then_some(())
-    });
+    until_talked(&host, "is registered");
     host
 }
 
-fn begin_gateway(folder: &Path, port: u16) -> Running {
+/// Waits until a process has printed a message.
+#[track_caller]
+fn until_talked(process: &Running, part: &str) {
+    eventually(part, || {
+        let talked = process.talked();
+        talked.iter().any(|line| line.contains(part)).then_some(())
+    });
+}
+
+pub(crate) fn begin_gateway(folder: &Path, port: u16) -> Running {
     let address = format!("127.0.0.1:{port}");
     let mut command = stateway(folder);
     let gateway = Running::begin(command.args(["serve", "--listen", &address, "--log", "warn"]));
-    eventually("the gateway listens", || {
-        let talked = gateway.talked();
-        talked
-            .iter()
-            .any(|line| line.contains("is listening"))
-            .then_some(())
-    });
+    until_talked(&gateway, "stateway is listening");
     gateway
 }
 
 impl Stage {
-    fn new(lab: &Lab) -> Self {
+    pub(crate) fn new(lab: &Lab) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (admin, ingress) = lab.api_ports();
         let web = serve_json();
@@ -147,14 +148,14 @@ impl Stage {
         stage
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = stateway(self.folder.path());
         command.args(arguments).args(["--server", &self.url]);
         command
     }
 
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         let (out, err) = (output.stdout, output.stderr);
         assert!(
@@ -492,4 +493,210 @@ pub(crate) fn golden_trajectories(lab: &mut Lab) {
     ] {
         assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
+}
+
+/// One process is gateway and host; it registers itself, and stops both in order.
+pub(crate) fn host_inside_the_gateway(lab: &mut Lab) {
+    let mut stage = Stage::new(lab);
+    // From here on the only host is the one inside the gateway.
+    assert!(stage.host.terminate(), "{:?}", stage.host.talked());
+    stage.gateway.kill();
+    let config = stage.folder.path().join("stateway.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let (before, _) = text.split_once("host = {").unwrap();
+    let listen = format!(
+        "host = {{ listen = \"127.0.0.1:{}\", serve = true }}\n",
+        free_port()
+    );
+    std::fs::write(&config, format!("{before}{listen}")).unwrap();
+    let port = stage.url.rsplit(':').next().unwrap().parse().unwrap();
+    stage.gateway = begin_gateway(stage.folder.path(), port);
+    until_talked(&stage.gateway, "is registered");
+    let name = stage.start("flows", "order");
+    stage.until(&name, "waiting", Some("AWAITING_INPUT"));
+    stage.run(&["signal", &name, "paid", "--input", "true"]);
+    stage.until(&name, "succeeded", None);
+    stage._workers.clear();
+    assert!(stage.gateway.terminate(), "{:?}", stage.gateway.talked());
+    until_talked(&stage.gateway, "stateway host has stopped");
+}
+
+/// Another version of the host is registered while executions wait for a signal, a time and a retry. The
+/// version before finishes what it has begun and ends; the executions continue on the other one.
+pub(crate) fn upgrade(lab: &mut Lab) {
+    let mut stage = Stage::new(lab);
+    let nap = "name: nap\nsteps:\n  - {name: nap, sleep: 4s}\n  - {name: ship, agent: packer, timeout: 1m, dependsOn: [nap]}\n";
+    std::fs::write(stage.folder.path().join("nap.yaml"), nap).unwrap();
+    stage.run(&["definitions", "apply", "nap.yaml"]);
+    let orders: Vec<_> = (0..5).map(|_| stage.start("flows", "order")).collect();
+    let naps: Vec<_> = (0..5).map(|_| stage.start("flows", "nap")).collect();
+    for name in &orders {
+        stage.until(name, "waiting", Some("AWAITING_INPUT"));
+    }
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut next = stateway(stage.folder.path());
+    next.args([
+        "host",
+        "--log",
+        "warn",
+        "--listen",
+        &listen,
+        "--deployment",
+        "next",
+    ]);
+    let next = Running::begin(&mut next);
+    until_talked(&next, "is registered");
+    until_talked(&next, "-next");
+    assert!(stage.host.terminate(), "{:?}", stage.host.talked());
+    stage.host = next;
+    for name in &orders {
+        stage.run(&["signal", name, "paid", "--input", "true"]);
+    }
+    for name in orders.iter().chain(&naps) {
+        stage.until(name, "succeeded", None);
+        let trajectory = stage.trajectory(name);
+        let ends = trajectory
+            .iter()
+            .filter(|it| it.starts_with("StepCompleted ship"));
+        assert_eq!(ends.count(), 1, "{trajectory:#?}");
+    }
+}
+
+/// The names of the variables by which `cargo xtask soak hosts` asks for more.
+const DEFINITIONS: &str = "STATEWAY_HOSTS_DEFINITIONS";
+const SEED: &str = "STATEWAY_HOSTS_SEED";
+/// How many random definitions are played at the same time.
+const AT_A_TIME: usize = 12;
+
+/// Random definitions in the same outside world on the built-in engine and inside Restate.
+pub(crate) fn random_definitions(lab: &mut Lab) {
+    let number = |name: &str, default: u64| {
+        let given = std::env::var(name).ok();
+        given.map_or(default, |text| text.parse().unwrap())
+    };
+    let (first, count) = (number(SEED, 1), number(DEFINITIONS, 24));
+    let _stage = Stage::new(lab);
+    let (admin, ingress) = lab.api_ports();
+    let mut config = HostConfig::default();
+    config.admin.url = format!("http://127.0.0.1:{admin}");
+    config.ingress.url = format!("http://127.0.0.1:{ingress}");
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let wrong = runtime.block_on(async {
+        let table = compiled_in("builtin").unwrap();
+        let hosted = hosted_provider(&config, table.clone()).unwrap();
+        let store = builtin::Config {
+            path: folder.path().join("store.db"),
+            ..builtin::Config::default()
+        };
+        let builtin = BuiltinProvider::new(&"builtin".parse().unwrap(), &store, table).unwrap();
+        let played = futures::stream::iter(first..first + count).map(|seed| {
+            let (hosted, builtin) = (&hosted, &builtin);
+            async move {
+                let here = play_random(builtin, seed);
+                let there = play_random(hosted, seed);
+                let (here, there) = tokio::join!(here, there);
+                (seed, here, there)
+            }
+        });
+        let mut played = std::pin::pin!(played.buffer_unordered(AT_A_TIME));
+        let (mut wrong, mut done, mut points) = (String::new(), 0_u64, 0);
+        while let Some((seed, here, there)) = played.next().await {
+            done += 1;
+            if done.is_multiple_of(100) {
+                println!("{done} definitions");
+            }
+            points += here.as_ref().map_or(0, |text| text.lines().count());
+            if here.is_err() || here != there {
+                let _ = writeln!(
+                    wrong,
+                    "== seed {seed}: built-in\n{here:?}\n-- inside Restate\n{there:?}"
+                );
+                let _ = writeln!(wrong, "{}", sources(seed)[0]);
+            }
+        }
+        println!(
+            "{count} random definitions from seed {first}: {points} points of trajectories compared"
+        );
+        wrong
+    });
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The default of a definition moves to the host: new executions and events start there, open executions stay.
+pub(crate) fn migrate(lab: &mut Lab) {
+    let stage = Stage::new(lab);
+    let placed = "name: placed\ntrigger: {event: placed}\nsteps:\n  - {name: go, signal: go, timeout: 10m}\n  - {name: sub, workflow: parcel, timeout: 5m, dependsOn: [go]}\n";
+    std::fs::write(stage.folder.path().join("placed.yaml"), placed).unwrap();
+    stage.run(&["definitions", "apply", "placed.yaml"]);
+    let default =
+        |stage: &Stage| stage.json(&["definitions", "get", "placed"])["default_provider"].clone();
+    assert_eq!(default(&stage), "providers/builtin");
+    let start = |stage: &Stage| {
+        let started = stage.json(&["start", "placed", "--input", "{}"]);
+        started["name"].as_str().unwrap().to_owned()
+    };
+    let old = start(&stage);
+    assert!(old.starts_with("providers/builtin/"), "{old}");
+    assert_eq!(publish(&stage, "e1"), ["builtin"]);
+    let migrate = ["definitions", "migrate", "placed", "--to", "flows"];
+    let dry = stage.json(&[&migrate[..], &["--dry-run"]].concat());
+    assert_eq!(dry["portability"]["verdict"], "exact");
+    assert_eq!(dry["children"], serde_json::json!(["definitions/parcel"]));
+    assert_eq!(default(&stage), "providers/builtin");
+    let moved = stage.json(&migrate);
+    assert_eq!(moved["from"], "providers/builtin");
+    assert_eq!(moved["open_executions"][0]["provider"], "providers/builtin");
+    assert_eq!(moved["open_executions"][0]["count"], 2);
+    assert_eq!(default(&stage), "providers/flows");
+    let new = start(&stage);
+    assert!(new.starts_with("providers/flows/"), "{new}");
+    assert_eq!(publish(&stage, "e2"), ["flows"]);
+    // A trigger that a person disables is disabled where it starts executions, and a new revision changes nothing.
+    stage.run(&["triggers", "disable", "placed", "--comment", "maintenance"]);
+    let second = placed.replace("10m", "20m");
+    std::fs::write(stage.folder.path().join("placed.yaml"), second).unwrap();
+    stage.run(&["definitions", "apply", "placed.yaml"]);
+    assert!(publish(&stage, "e3").is_empty());
+    // The way back takes the disabled trigger along.
+    stage.run(&["definitions", "migrate", "placed", "--to", "builtin"]);
+    assert_eq!(default(&stage), "providers/builtin");
+    assert!(publish(&stage, "e4").is_empty());
+    stage.run(&["triggers", "enable", "placed"]);
+    assert_eq!(publish(&stage, "e5"), ["builtin"]);
+    // The old execution finishes where it is.
+    stage.run(&["signal", &old, "go", "--input", "true"]);
+    let child = format!("builtin/{}~sub~1", old.rsplit('/').next().unwrap());
+    stage.until(&child, "waiting", Some("AWAITING_INPUT"));
+    // What the host cannot run is not moved.
+    let limited = "name: limited\nconcurrency: 2\nsteps: [{name: a, sleep: 50ms}]\n";
+    std::fs::write(stage.folder.path().join("limited.yaml"), limited).unwrap();
+    stage.run(&["definitions", "apply", "limited.yaml"]);
+    let refused = stage
+        .command(&["definitions", "migrate", "limited", "--to", "flows"])
+        .output();
+    let refused = refused.unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("`concurrency` is set"), "{said}");
+}
+
+/// Publishes the event to every provider; the providers on which it started executions.
+fn publish(stage: &Stage, request: &str) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let answer = runtime.block_on(async {
+        let client = stateway_client::Client::lazy(&stage.url).unwrap();
+        let event = stateway_client::v1::PublishEventRequest {
+            parent: "providers/-".to_owned(),
+            event: "placed".to_owned(),
+            request_id: request.to_owned(),
+            ..Default::default()
+        };
+        let event = stateway_client::PublishEvent::from_message(event);
+        client.publish(event).await.unwrap()
+    });
+    let names = answer.executions.iter();
+    names
+        .map(|name| name.split('/').nth(1).unwrap().to_owned())
+        .collect()
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod campaign;
 mod deaths;
 mod endings;
 mod hosts;
@@ -78,8 +79,22 @@ const TESTS: &[Test] = &[
         hosts::people_and_children,
     ),
     (
+        "one_process_can_be_gateway_and_host",
+        hosts::host_inside_the_gateway,
+    ),
+    ("a_host_is_upgraded_while_executions_wait", hosts::upgrade),
+    (
         "the_golden_trajectories_are_the_same_inside_restate",
         hosts::golden_trajectories,
+    ),
+    ("a_definition_is_moved_to_a_host_and_back", hosts::migrate),
+    (
+        "random_definitions_have_the_same_trajectories_inside_restate",
+        hosts::random_definitions,
+    ),
+    (
+        "many_executions_survive_the_deaths_of_gateway_host_and_server",
+        campaign::many_executions,
     ),
     ("the_service_dies_and_comes_back", deaths::of_the_service),
     ("the_server_dies_and_comes_back", deaths::of_the_server),

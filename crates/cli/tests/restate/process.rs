@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// What it has said so far.
+    /// The lines that the process has printed so far.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
@@ -49,8 +49,22 @@ impl Running {
         self.talked.lock().unwrap().clone()
     }
 
+    #[allow(dead_code, reason = "only stories that pause a process need it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end, and waits until it has; whether it ended well.
+    #[allow(dead_code, reason = "only stories with a host need it")]
+    pub(crate) fn terminate(&mut self) -> bool {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.unwrap().success());
+        eventually("the process ends", || self.child.try_wait().unwrap()).success()
     }
 
     /// Ends it at once, without a chance to clean up.

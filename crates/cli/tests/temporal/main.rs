@@ -4,6 +4,7 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
+mod hosts;
 #[path = "../restate/lab.rs"]
 #[allow(dead_code, reason = "the tests of Restate use the rest")]
 mod lab;
@@ -34,6 +35,14 @@ const TESTS: &[Test] = &[
     (
         "a_killed_server_is_unreachable_and_comes_back",
         story::killed_server,
+    ),
+    (
+        "a_portable_execution_inside_temporal_shows_the_same_trajectory",
+        hosts::same_trajectory,
+    ),
+    (
+        "portable_executions_survive_the_deaths_of_host_gateway_and_server",
+        hosts::deaths,
     ),
 ];
 

@@ -12,8 +12,8 @@ use stateway_proto::v1::retry_from_request::Origin;
 
 use super::{
     AdoptDefinition, Cancel, DeleteDefinition, DisableTrigger, EnableTrigger, Events, Get, GetStep,
-    List, ListProviders, Pause, ReadPayload, RetryFrom, RetryNow, Signal, Start, Wait,
-    WatchApprovals, WatchRequest,
+    List, ListProviders, MigrateDefinition, Pause, ReadPayload, RetryFrom, RetryNow, Signal, Start,
+    Wait, WatchApprovals, WatchRequest,
 };
 
 impl Start {
@@ -293,6 +293,22 @@ impl RetryFrom {
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         self.with(|message| message.execution_id = id.into())
+    }
+}
+
+impl MigrateDefinition {
+    /// Of this definition, `definitions/{definition}`, to this provider, `providers/{provider}`.
+    pub fn new(name: impl Into<String>, provider: impl Into<String>) -> Self {
+        Self::from_message(Default::default()).with(|message| {
+            message.name = name.into();
+            message.provider = provider.into();
+        })
+    }
+
+    /// Checks only; nothing is changed.
+    #[must_use]
+    pub fn validate_only(self, only: bool) -> Self {
+        self.with(|message| message.validate_only = only)
     }
 }
 

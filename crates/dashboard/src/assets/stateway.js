@@ -166,7 +166,7 @@
     const chosen = old.classList.contains("chosen");
     if (chosen) next.classList.add("chosen");
     const places = [...old.querySelectorAll(SCROLLS)].map((box) => [box.scrollLeft, box.scrollTop]);
-    // What is read out when it changes must stay to be noticed: it is filled anew.
+    // A live region must stay in the page to be read out: only its content is replaced.
     const stays = old.getAttribute("role") === "status";
     if (stays) old.replaceChildren(...next.childNodes);
     else old.replaceWith(next);

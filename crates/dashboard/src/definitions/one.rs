@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use stateway_proto::v1::{Definition, DefinitionStep, GetDefinitionRequest};
 
 use super::name::DefinitionPath;
-use super::{action, revisions, source, start, trigger};
+use super::{action, portability, revisions, source, start, trigger};
 use crate::Site;
 use crate::execution::of_definition;
 use crate::fields::{Fields, link};
@@ -31,7 +31,8 @@ pub(super) async fn show(
             let filled = form.fill(&site, &visitor, fields.get("like")).await;
             let form =
                 start::question(&site, &visitor, &path, &found, &form, filled.as_ref().err()).await;
-            whole(&path, &found, (&form, &visitor), Now::page())
+            let providers = portability::card(&site, &visitor, &found).await;
+            whole(&path, &found, (&form, &providers, &visitor), Now::page())
         }
         (from, to) => {
             let old = get(&site, &visitor, &path.revision(from)).await?;
@@ -58,11 +59,11 @@ pub(super) async fn get(site: &Site, visitor: &Visitor, name: &str) -> Result<De
     Ok(found.into_inner())
 }
 
-/// The page, with the form as it stands.
+/// The page, with the form as it stands and the report of the providers.
 pub(super) fn whole(
     path: &DefinitionPath,
     found: &Definition,
-    (form, visitor): (&Markup, &Visitor),
+    (form, providers, visitor): (&Markup, &Markup, &Visitor),
     now: Now,
 ) -> Markup {
     let newest = found
@@ -82,6 +83,7 @@ pub(super) fn whole(
         @if let Some(trigger) = &found.trigger { (trigger::render(trigger, now)) }
         @if !found.steps.is_empty() { (picture(found)) }
         @if newest && !found.deleted { (form) }
+        (providers)
         (source::render(&found.source))
         (revisions::render(path, &found.revisions, &found.revision))
     }

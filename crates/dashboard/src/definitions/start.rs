@@ -14,7 +14,7 @@ use stateway_proto::v1::{
 
 use super::action::object_of;
 use super::name::DefinitionPath;
-use super::one;
+use super::{one, portability};
 use crate::Site;
 use crate::executions::{ExecutionPath, path_of, short_name};
 use crate::fields::Fields;
@@ -147,12 +147,13 @@ pub(super) async fn send(
     }
     let found = one::get(&site, visitor, &path.name).await?;
     let question = question(&site, visitor, &path, &found, &form, Some(&problem)).await;
+    let providers = portability::card(&site, visitor, &found).await;
     let title = path.shown();
     let page = Page {
         section: Section::Definitions,
         title: &title,
         live: None,
-        content: one::whole(&path, &found, (&question, visitor), Now::page()),
+        content: one::whole(&path, &found, (&question, &providers, visitor), Now::page()),
     };
     let status = match problem.status {
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::BAD_GATEWAY,

@@ -94,7 +94,7 @@ impl Action {
         }
     }
 
-    /// Whether it can be done to several executions at once. A record is removed one at a time.
+    /// Whether the action can be applied to several executions. Records are removed one at a time.
     pub(crate) const fn is_for_many(self) -> bool {
         !matches!(self, Self::Purge)
     }
@@ -223,7 +223,7 @@ fn has_failed(execution: &Execution) -> bool {
     matches!(execution.sub_state(), SubState::Failed | SubState::Error)
 }
 
-/// The buttons: links to a question each. What the access rules refuse cannot be pressed, and says why.
+/// The buttons: links to a question each. A button that the access rules refuse is disabled and shows the reason.
 pub(super) fn buttons(path: &ExecutionPath, facts: &Facts, visitor: &Visitor) -> Markup {
     let actions: Vec<_> = Action::ALL
         .into_iter()

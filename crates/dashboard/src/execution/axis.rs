@@ -219,7 +219,7 @@ mod tests {
             kind: Kind::Failed,
             from: at(from),
             to: Some(at(to)),
-            told: String::new(),
+            summary: String::new(),
         };
         Lane {
             step: "s".into(),

@@ -26,7 +26,7 @@ pub(super) struct Decisions {
 }
 
 impl Decisions {
-    /// Reads what is pending; nothing where the execution waits for nobody, or the API does not say.
+    /// Reads the pending decisions; none if the execution waits for no person, or if the call failed.
     pub(super) async fn read(site: &Site, visitor: &Visitor, execution: &Execution) -> Self {
         let waits = |kind| execution.waits.iter().any(|wait| wait.kind() == kind);
         let name = &execution.name;

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::time::{moment, stamp};
 use crate::visitor::Visitor;
 
-/// Events that are read at once.
+/// Events per call.
 const EVENTS: i32 = 1_000;
 /// The most events of a file that is made of pages.
 const MOST_PAGES: usize = 1_000;

@@ -1,4 +1,4 @@
-//! Everything the page tells, asked of the API at once.
+//! Everything that the page of an execution shows, read from the API by concurrent calls.
 
 use futures::join;
 use stateway_proto::v1::{
@@ -31,7 +31,7 @@ pub(super) struct Facts {
     /// The response has no input and output, because they do not fit into one message.
     pub(super) payloads_left_out: bool,
     pub(super) provider: Option<Provider>,
-    /// None when it cannot be said.
+    /// None if the call failed.
     pub(super) explanation: Option<ExplainExecutionResponse>,
     /// Of a portable definition, which knows its steps.
     pub(super) definition: Option<Definition>,

@@ -38,7 +38,7 @@ pub(super) fn draw(
         }
         p.legend {
             span.key.done { "done" } span.key.failed { "failed" } span.key.running { "running" }
-            span.key.waiting { "waiting" } span.key.gap { "back-off" } span.key.undo { "compensated" }
+            span.key.waiting { "waiting" } span.key.gap { "back-off" } span.key.compensation { "compensated" }
             @if let Some(longest) = breaks.iter().map(|(_, millis)| millis).max() {
                 span { "≈ break in the time axis: " (span(longest / 1_000)) " at most, without work" }
             }
@@ -58,7 +58,7 @@ impl Chart<'_> {
         let skipped = lane.spans.len().saturating_sub(MOST_SPANS);
         let spans = &lane.spans[skipped..];
         let now = self.now.timestamp();
-        let told = told(lane, now);
+        let summary = summary(lane, now);
         // What is inside an image cannot be reached; links can.
         let has_links = (self.href)(&lane.step, 0).is_some();
         let role = if has_links { "group" } else { "img" };
@@ -70,7 +70,7 @@ impl Chart<'_> {
                         None => { (said_within(&lane.step, 40)) }
                     }
                 }
-                svg.bars height="22" role=(role) aria-label=(told) {
+                svg.bars height="22" role=(role) aria-label=(summary) {
                     @if self.axis.open { line.now x1=(self.at(now)) x2=(self.at(now)) y1="0" y2="22" {} }
                     @for pair in spans.windows(2) { (self.gap(&pair[0], pair[1].from)) }
                     @for span in spans { (self.bar(&lane.step, span)) }
@@ -94,10 +94,10 @@ impl Chart<'_> {
     fn bar(&self, step: &str, span: &Span) -> Markup {
         let end = span.to.unwrap_or(self.now.timestamp()).max(span.from);
         let width = (self.axis.share(end) - self.axis.share(span.from)).max(0.4);
-        let undo = matches!(span.kind, Kind::Undo | Kind::UndoFailed);
+        let compensation = matches!(span.kind, Kind::Compensation | Kind::CompensationFailed);
         let bar = html! {
             rect class=(class(span.kind)) x=(self.at(span.from)) width=(per_cent(width))
-                y=(if undo { 7 } else { 4 }) height=(if undo { 8 } else { 14 }) rx="3" {
+                y=(if compensation { 7 } else { 4 }) height=(if compensation { 8 } else { 14 }) rx="3" {
                 title { (title(span, end)) }
             }
         };
@@ -172,8 +172,8 @@ const fn class(kind: Kind) -> &'static str {
         Kind::Open(SubState::Waiting) => "waiting",
         Kind::Open(SubState::BackingOff | SubState::Error) => "failed",
         Kind::Open(_) => "running",
-        Kind::Undo => "undo",
-        Kind::UndoFailed => "undo failed",
+        Kind::Compensation => "compensation",
+        Kind::CompensationFailed => "compensation failed",
     }
 }
 
@@ -182,9 +182,9 @@ fn outcome(span: &Span) -> String {
         Kind::Done => "done".to_owned(),
         Kind::Failed => "failed".to_owned(),
         Kind::Open(sub_state) => word(sub_state).to_owned(),
-        Kind::Undo if span.to.is_none() => "being compensated".to_owned(),
-        Kind::Undo => "compensated".to_owned(),
-        Kind::UndoFailed => "compensation failed".to_owned(),
+        Kind::Compensation if span.to.is_none() => "being compensated".to_owned(),
+        Kind::Compensation => "compensated".to_owned(),
+        Kind::CompensationFailed => "compensation failed".to_owned(),
     }
 }
 
@@ -193,23 +193,23 @@ fn title(span: &Span, end: Timestamp) -> String {
         0 => String::new(),
         attempt => format!("attempt {attempt}: "),
     };
-    let told = visible(&span.told);
-    let told: String = told.chars().take(200).collect();
+    let summary = visible(&span.summary);
+    let summary: String = summary.chars().take(200).collect();
     let parts = format!(
         "{attempt}{} ({}) from {}",
         outcome(span),
         length(span.from, end),
         exact(span.from)
     );
-    if told.is_empty() {
+    if summary.is_empty() {
         parts
     } else {
-        format!("{parts} – {told}")
+        format!("{parts} – {summary}")
     }
 }
 
 /// A line in words.
-fn told(lane: &Lane, now: Timestamp) -> String {
+fn summary(lane: &Lane, now: Timestamp) -> String {
     let skipped = lane.spans.len().saturating_sub(MOST_SPANS);
     let spans = lane.spans[skipped..].iter().map(|span| {
         let end = span.to.unwrap_or(now).max(span.from);
@@ -252,7 +252,7 @@ mod tests {
                 kind: Kind::Failed,
                 from: at(0),
                 to: Some(at(30)),
-                told: "\"<script>\u{202e}".into(),
+                summary: "\"<script>\u{202e}".into(),
             }],
             next,
         }

@@ -19,19 +19,18 @@ const EVENTS: i32 = 100;
 /// Asks for the first page.
 const FIRST: &str = "first";
 
-/// The history to its end, or the newest page of it, which is kept up to date; none when the end
-/// cannot be told.
+/// The whole history, or its newest page, which is kept up to date; none if the call failed.
 pub(super) fn whole(path: &ExecutionPath, facts: &Facts) -> Option<Markup> {
-    let told = facts.events.as_ref().ok();
-    let told = told.filter(|_| facts.capabilities().history)?;
+    let page = facts.events.as_ref().ok();
+    let page = page.filter(|_| facts.capabilities().history)?;
     let most = usize::try_from(EVENTS).unwrap_or(usize::MAX);
-    let before = told.events.len().saturating_sub(most);
+    let before = page.events.len().saturating_sub(most);
     Some(section(&html! {
-        @if before > 0 || told.more_before {
-            p.muted.inset { "The newest " (told.events.len() - before) " events." }
+        @if before > 0 || page.more_before {
+            p.muted.inset { "The newest " (page.events.len() - before) " events." }
         }
-        (events(path, &told.events[before..], "", facts.has_step_details()))
-        @if before > 0 || told.more_before {
+        (events(path, &page.events[before..], "", facts.has_step_details()))
+        @if before > 0 || page.more_before {
             nav.pager aria-label="Pages of the history" { (page_link(&path.path(), FIRST, "From the beginning")) }
         }
     }))

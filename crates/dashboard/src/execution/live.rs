@@ -106,7 +106,7 @@ async fn changes(
         .filter_map(|change| std::future::ready(change.ok().map(|_| ()))))
 }
 
-/// What is on the page stays when it cannot be read just now, and is said to be old.
+/// If the execution cannot be read, the page stays as it is, with a note that it is out of date.
 async fn look(tab: &Tab) -> Vec<Part> {
     let Tab {
         site,

@@ -198,7 +198,7 @@ fn capital(text: &str) -> String {
 
 fn why(explanation: &ExplainExecutionResponse) -> Markup {
     html! {
-        p.why { (prose(&explanation.summary, ERROR)) "." }
+        p.why { (prose(&explanation.summary, ERROR)) }
         details #evidence {
             summary { "Evidence" }
             @if let Some(row) = &explanation.row { (table_row(row)) }

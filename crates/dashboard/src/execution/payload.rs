@@ -92,7 +92,7 @@ pub(super) async fn output(
     whole(&site, &visitor, &path, Source::Output).await
 }
 
-/// The payload in parts, as plain text, whatever it says it is: a browser must not make a page of
+/// The payload in parts, as plain text, whatever its content type is: a browser must not make a page of
 /// it.
 async fn whole(
     site: &Site,

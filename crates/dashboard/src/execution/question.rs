@@ -42,8 +42,8 @@ pub(super) async fn question(
 ) -> Result<Response, Problem> {
     let (execution, _) = execution(site, visitor, path).await?;
     let known = definition(site, visitor, &execution).await;
-    let undoable = known.iter().flat_map(|definition| &definition.steps);
-    let undoable: Vec<_> = undoable
+    let compensable = known.iter().flat_map(|definition| &definition.steps);
+    let compensable: Vec<_> = compensable
         .filter(|step| step.compensated)
         .map(|step| step.name.as_str())
         .collect();
@@ -57,7 +57,7 @@ pub(super) async fn question(
         typed: fields,
         problem,
         engine: provider.map_or_else(|| path.provider.clone(), |provider| provider.title),
-        undoable,
+        compensable,
         chooses,
         execution: &execution,
     };
@@ -80,7 +80,7 @@ struct Asked<'a> {
     /// The engine's name for people.
     engine: String,
     /// The steps that have a compensation.
-    undoable: Vec<&'a str>,
+    compensable: Vec<&'a str>,
     /// Whether the engine takes a choice about compensation.
     chooses: bool,
     execution: &'a Execution,
@@ -158,7 +158,7 @@ impl Asked<'_> {
             }
             Action::Kill => vec![
                 html! { (engine) " ends the execution immediately." },
-                html! { "Nothing is cleaned up and nothing is compensated" @if !self.undoable.is_empty() { ", although " b { (said_within(&self.undoable.join(", "), 200)) } " could be" } "." },
+                html! { "Nothing is cleaned up and nothing is compensated" @if !self.compensable.is_empty() { ", although " b { (said_within(&self.compensable.join(", "), 200)) } " could be" } "." },
             ],
             Action::Purge => vec![
                 html! { "The record of this execution is removed from " (engine) " permanently, with input, output and history." },
@@ -172,7 +172,7 @@ impl Asked<'_> {
             .steps
             .iter()
             .filter(|step| {
-                finished(step.sub_state()) && self.undoable.contains(&step.name.as_str())
+                finished(step.sub_state()) && self.compensable.contains(&step.name.as_str())
             })
             .map(|step| step.name.as_str())
             .collect();

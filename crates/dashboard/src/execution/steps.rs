@@ -19,7 +19,7 @@ use crate::visitor::Visitor;
 /// The most steps in the table.
 const MOST: usize = 500;
 /// Reasons of executions and steps that are rolled back, or were.
-const UNDO: [Reason; 3] = [
+const COMPENSATION: [Reason; 3] = [
     Reason::Compensating,
     Reason::RolledBack,
     Reason::PartiallyRolledBack,
@@ -46,7 +46,7 @@ pub(super) fn graph(path: &ExecutionPath, facts: &Facts) -> Markup {
             }
         });
     }
-    graph.undoing = UNDO.contains(&facts.execution.reason());
+    graph.compensating = COMPENSATION.contains(&facts.execution.reason());
     html! {
         section.card aria-labelledby="graph-title" {
             h2 #graph-title { "Steps" }
@@ -70,7 +70,7 @@ pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
                 .filter(|step| begun(step))
                 .map_or_else(|| kind(step), |found| note(found, step)),
             href: None,
-            undoable: step.compensated,
+            compensates: step.compensated,
             conditional: !step.condition.is_empty(),
         }
     };
@@ -81,10 +81,10 @@ pub(crate) fn of_definition(definition: &Definition, seen: &[Step]) -> Graph {
     });
     let edges = Graph::edges_by_name(&nodes, needs);
     Graph {
-        undo: Graph::way_back(&nodes, &edges),
+        compensation: Graph::way_back(&nodes, &edges),
         nodes,
         edges,
-        undoing: false,
+        compensating: false,
     }
 }
 
@@ -97,16 +97,16 @@ fn of_steps(seen: &[Step]) -> Graph {
             "" => step.native_state.clone(),
             known => reason(known),
         },
-        undoable: UNDO.contains(&step.reason()),
+        compensates: COMPENSATION.contains(&step.reason()),
         ..Node::default()
     };
     let nodes: Vec<_> = seen.iter().map(node).collect();
     let edges = in_time(seen);
     Graph {
-        undo: Graph::way_back(&nodes, &edges),
+        compensation: Graph::way_back(&nodes, &edges),
         nodes,
         edges,
-        undoing: false,
+        compensating: false,
     }
 }
 
@@ -209,7 +209,7 @@ fn row(
     let retry = step.retry.clone().unwrap_or_default();
     let next = moment(retry.next_attempt_time.as_ref());
     let time = moment(step.start_time.as_ref()).or(moment(step.end_time.as_ref()));
-    // How far the last attempt was says nothing while there is none.
+    // Without an attempt in progress, the progress of the last attempt is not shown.
     let progress = step.progress.as_ref();
     let under_way = progress.filter(|_| step.sub_state() == SubState::Running);
     html! {

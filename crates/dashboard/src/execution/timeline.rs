@@ -23,8 +23,8 @@ pub(super) struct Span {
     pub(super) from: Timestamp,
     /// None while it lasts.
     pub(super) to: Option<Timestamp>,
-    /// What the history says of its end.
-    pub(super) told: String,
+    /// The summary of its last event.
+    pub(super) summary: String,
 }
 
 /// How an attempt went, or how it is.
@@ -34,8 +34,8 @@ pub(super) enum Kind {
     Failed,
     /// It lasts, and shows this.
     Open(SubState),
-    Undo,
-    UndoFailed,
+    Compensation,
+    CompensationFailed,
 }
 
 /// The lanes of an execution, in the order in which steps began.
@@ -82,11 +82,11 @@ impl Lane {
                     self.begin(event, time, Kind::Open(SubState::Running));
                 }
             }
-            AttemptPhase::CompensationStarted => self.begin(event, time, Kind::Undo),
+            AttemptPhase::CompensationStarted => self.begin(event, time, Kind::Compensation),
             AttemptPhase::Succeeded => self.end(event, time, Kind::Done),
             AttemptPhase::Failed => self.end(event, time, Kind::Failed),
-            AttemptPhase::CompensationSucceeded => self.end(event, time, Kind::Undo),
-            AttemptPhase::CompensationFailed => self.end(event, time, Kind::UndoFailed),
+            AttemptPhase::CompensationSucceeded => self.end(event, time, Kind::Compensation),
+            AttemptPhase::CompensationFailed => self.end(event, time, Kind::CompensationFailed),
         }
     }
 
@@ -95,7 +95,7 @@ impl Lane {
     }
 
     fn begin(&mut self, event: &Event, time: Timestamp, kind: Kind) {
-        // An attempt whose end was not told ended at the latest when the next one began.
+        // An attempt without an end in the history ended at the latest when the next one began.
         if let Some(open) = self.open() {
             open.to = Some(time);
             open.kind = Kind::Failed;
@@ -105,7 +105,7 @@ impl Lane {
             kind,
             from: time,
             to: None,
-            told: String::new(),
+            summary: String::new(),
         });
     }
 
@@ -113,13 +113,13 @@ impl Lane {
         if let Some(open) = self.open() {
             open.to = Some(time);
             open.kind = kind;
-            open.told.clone_from(&event.summary);
+            open.summary.clone_from(&event.summary);
         }
     }
 }
 
-/// What the step shows now decides about the attempt that the history leaves open. A step of which
-/// the history tells no attempt gets one span, from its own times.
+/// The current state of a step ends, or leaves open, an attempt without an end in the history. A step without an
+/// attempt in the history gets one span, from its own times.
 fn settle(lanes: &mut Vec<Lane>, step: &Step, execution: &Execution) {
     let Some(lane) = lanes.iter_mut().find(|lane| lane.step == step.name) else {
         lanes.extend(from_times(step));
@@ -157,7 +157,7 @@ fn from_times(step: &Step) -> Option<Lane> {
             },
             from,
             to: to.map(|to| to.max(from)),
-            told: String::new(),
+            summary: String::new(),
         }],
         next: moment(retry.next_attempt_time.as_ref()),
     })
@@ -247,7 +247,10 @@ mod tests {
         let lanes = lanes(&Execution::default(), &events);
         assert_eq!(
             brief(&lanes[0]),
-            [(1, Kind::Done, 0, Some(1)), (1, Kind::Undo, 4, None)]
+            [
+                (1, Kind::Done, 0, Some(1)),
+                (1, Kind::Compensation, 4, None)
+            ]
         );
     }
 

@@ -49,7 +49,7 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: F
     share(&site, &from, key, || reader(Arc::new(follower)))
 }
 
-/// The rows as they are, their changes, and what the list says now and then.
+/// The current rows, their changes, and the parts around the list that change more slowly.
 fn reader(follower: Arc<Follower>) -> BoxStream<'static, Vec<Part>> {
     let beginning = {
         let follower = follower.clone();
@@ -259,7 +259,7 @@ impl Follower {
         !recent
     }
 
-    /// None when it cannot be said just now.
+    /// None if the call failed.
     async fn get(&self, name: String) -> Option<Row> {
         let request = GetExecutionRequest {
             name: name.clone(),

@@ -1,4 +1,4 @@
-//! Several executions at once: what an action would do to each of them, and what it did.
+//! One action on several executions: the preview, and the result for each.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -139,7 +139,7 @@ fn rows(fields: &Fields) -> impl Iterator<Item = ExecutionPath> {
 /// The executions that were chosen.
 struct Selection {
     paths: Vec<ExecutionPath>,
-    /// More executions pass the filter than an action takes at once.
+    /// More executions match the filter than one action can change.
     is_cut: bool,
 }
 

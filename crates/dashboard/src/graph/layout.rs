@@ -8,7 +8,7 @@ const GAP_X: i32 = 56;
 const GAP_Y: i32 = 22;
 const MARGIN: i32 = 6;
 /// Room below for the way back.
-const UNDO_ROOM: i32 = 30;
+const COMPENSATION_ROOM: i32 = 30;
 /// How often the order of the layers is improved; more hardly helps.
 const SWEEPS: usize = 6;
 
@@ -33,11 +33,11 @@ pub(super) struct Layout {
     /// Of each edge: the bends on its way.
     bends: Vec<((usize, usize), Vec<usize>)>,
     layers: Vec<Vec<usize>>,
-    undo: bool,
+    compensation: bool,
 }
 
 impl Layout {
-    pub(super) fn of(nodes: usize, edges: &[(usize, usize)], undo: bool) -> Self {
+    pub(super) fn of(nodes: usize, edges: &[(usize, usize)], compensation: bool) -> Self {
         let layer_of = layers(nodes, edges);
         let mut layers = vec![Vec::new(); layer_of.iter().max().map_or(0, |last| last + 1)];
         for (node, layer) in layer_of.iter().enumerate() {
@@ -65,7 +65,7 @@ impl Layout {
             slots,
             bends,
             layers,
-            undo,
+            compensation,
         };
         layout.place();
         for sweep in 0..SWEEPS {
@@ -78,8 +78,12 @@ impl Layout {
     pub(super) fn size(&self) -> (i32, i32) {
         let columns = small(self.layers.len());
         let width = columns * (NODE_WIDTH + GAP_X) - GAP_X + 2 * MARGIN;
-        let undo = if self.undo { UNDO_ROOM } else { 0 };
-        (width.max(1), self.height() + 2 * MARGIN + undo)
+        let compensation = if self.compensation {
+            COMPENSATION_ROOM
+        } else {
+            0
+        };
+        (width.max(1), self.height() + 2 * MARGIN + compensation)
     }
 
     /// The top left of a node.

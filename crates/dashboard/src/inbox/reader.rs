@@ -35,7 +35,7 @@ const DECIDED_PACE: Duration = Duration::from_secs(10);
 pub(super) struct Asked {
     /// What the visitor may decide, and nothing else.
     pub(super) mine: bool,
-    /// Where to begin, as the API says; empty for the newest.
+    /// The page token of the API; empty for the newest.
     pub(super) requests: String,
     pub(super) stuck: String,
 }

@@ -20,7 +20,7 @@ use crate::visitor::Visitor;
 
 /// How often the worker is read again.
 const PACE: Duration = Duration::from_secs(1);
-/// Workers that are read at once, and the most pages that are read to find one.
+/// Workers per call, and the maximum number of calls to find one.
 const ROWS: i32 = 1_000;
 const MOST_PAGES: usize = 20;
 

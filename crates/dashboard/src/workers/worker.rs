@@ -100,7 +100,9 @@ fn provider_of(name: &str) -> &str {
 pub(super) fn presence(worker: &Worker) -> Markup {
     html! {
         @if worker.connected { span.light.up { span aria-hidden="true" { "●" } " connected" } }
-        @else { span.light.down { span aria-hidden="true" { "✕" } " lost, may reconnect" } }
+        // A worker that stops first offers no capacity.
+        @else if worker.capacity == 0 { span.light.down { span aria-hidden="true" { "✕" } " drained, disconnected" } }
+        @else { span.light.down { span aria-hidden="true" { "✕" } " disconnected, may reconnect" } }
     }
 }
 

@@ -29,6 +29,7 @@ async fn every_answer_has_a_strict_policy() {
         ("/acting", 200),
         (style.as_str(), 200),
         ("/assets/0000/none.js", 404),
+        ("/nonsense", 404),
     ] {
         let answer = browser.get(path).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
@@ -63,6 +64,26 @@ async fn every_answer_has_a_strict_policy() {
     let mut live = browser.listen("/executions/live").await;
     live.until(|heard| heard.contains("\r\n\r\n")).await;
     assert!(live.heard.contains(POLICY), "{}", live.heard);
+}
+
+#[tokio::test]
+async fn an_unknown_address_shows_a_browser_the_navigation_and_others_a_text() {
+    let rig = Rig::start().await;
+    let head = "GET /nonsense HTTP/1.1\r\naccept: text/html,*/*;q=0.8\r\n";
+    let page = rig.browser().raw(head).await.is(404);
+    page.has(&[
+        "There is no page at this address.",
+        "href=\"/executions\"",
+        "href=\"/inbox\"",
+    ]);
+    let plain = rig
+        .browser()
+        .raw("GET /nonsense HTTP/1.1\r\n")
+        .await
+        .is(404);
+    assert_eq!(plain.body, "This gateway has no such page.\n");
+    let method = "POST /stateway.v1.Executions/GetExecution HTTP/1.1\r\ncontent-length: 0\r\n";
+    rig.browser().raw(method).await.is(415);
 }
 
 #[tokio::test]

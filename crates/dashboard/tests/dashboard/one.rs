@@ -15,7 +15,10 @@ async fn a_back_off_is_told_drawn_and_counted_down() {
     rig.clock.advance(Duration::from_secs(2));
     let page = rig.browser().get("/executions/m/one").await;
     let now = between(&page.body, "id=\"overview\"", "</section>");
-    assert!(now.contains("hown as backing-off because"), "{now}");
+    assert!(
+        now.contains("backing-off: step <code>charge</code> is backing-off"),
+        "{now}"
+    );
     assert!(now.contains("Attempt 1 of 5 failed"), "{now}");
     assert!(
         now.contains("Next attempt <b><time") && now.contains("data-until="),

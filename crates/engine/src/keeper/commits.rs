@@ -72,7 +72,7 @@ impl Job {
 /// Writes a turn; what may be seen of the log then.
 pub(super) fn write(store: &mut dyn Store, turn: &Turn) -> Result<Option<Effect>, StoreError> {
     let began = Instant::now();
-    store.commit(turn)?;
+    store.commit(turn).result()?;
     account(turn, began.elapsed());
     let position = store.last_position();
     Ok((!turn.appends.is_empty()).then_some(Effect::Committed(position)))

@@ -50,9 +50,8 @@ pub(super) struct Executions {
 }
 
 impl Executions {
-    pub(super) fn after(last_number: i64, index: Arc<InMemory>) -> Self {
+    pub(super) fn new(index: Arc<InMemory>) -> Self {
         Self {
-            last_number,
             index,
             ..Self::default()
         }
@@ -89,6 +88,11 @@ impl Executions {
     pub(super) fn children_of(&self, parent: i64) -> impl Iterator<Item = &Live> {
         let numbers = self.children.get(&parent).into_iter().flatten();
         numbers.filter_map(|number| self.live.get(number))
+    }
+
+    /// Numbers begin after this one, and no number is given twice.
+    pub(super) fn begin_after(&mut self, last_number: i64) {
+        self.last_number = self.last_number.max(last_number);
     }
 
     /// A number for a new execution.

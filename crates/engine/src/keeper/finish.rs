@@ -12,7 +12,7 @@ use super::{Broken, Effect, Keeper, Live, TRY_AGAIN};
 use crate::bug::Bug;
 use crate::error::Result;
 use crate::news::Turned;
-use crate::store::{Append, Created, Snapshot, Status, StoreError};
+use crate::store::{Append, Created, Epoch, Forget, Snapshot, Status, StoreError, Turn};
 use crate::view::EngineView as _;
 use crate::worker::WorkerMessage;
 use crate::{EngineError, View, summary};
@@ -67,7 +67,16 @@ impl Keeper {
             self.under_way = Some(under_way);
             return true;
         }
-        if !turn.is_empty() {
+        if turn.is_empty() {
+            // Nothing is written that would fail if another process owned the store meanwhile.
+            if self.broken.is_none()
+                && let Err(error) = self.store.check()
+            {
+                self.outbox.return_effects(effects);
+                self.break_off(&error);
+                return false;
+            }
+        } else {
             match write(&mut *self.store, &turn) {
                 Ok(position) => self.shown.extend(position),
                 Err(error) => {
@@ -115,6 +124,22 @@ impl Keeper {
             Some(broken) => broken.error.clone(),
             None => EngineError::stopped(),
         })
+    }
+
+    /// Writes a turn of its own that changes no execution in memory, beside the present turn.
+    ///
+    /// # Errors
+    /// The store cannot be written: nothing of the present turn has happened either, and nothing is in memory.
+    pub(super) fn write_alone(&mut self, turn: &Turn) -> Result<()> {
+        // Memory is ahead of the disk then, and the end of the turn drops it.
+        if let Some(error) = self.store.failure() {
+            return Err(error);
+        }
+        if let Err(error) = self.store.commit(turn).result() {
+            self.break_off(&error);
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// What watchers are shown of changes, once the turn is on disk. Someone who watches one execution later
@@ -258,14 +283,49 @@ impl Keeper {
 
     /// The store could not be read or written: nothing of the turn happened.
     pub(super) fn break_off(&mut self, error: &StoreError) {
-        tracing::error!("the store does not work: {error}; nothing that was answered is lost");
-        metrics::counter!("stateway_engine_write_failures_total").increment(1);
+        let standby = matches!(error, StoreError::Standby { .. });
+        if standby {
+            tracing::warn!("{error}; this process takes over when the lease of the owner ends");
+        } else {
+            tracing::error!("the store does not work: {error}; nothing that was answered is lost");
+            metrics::counter!("stateway_engine_write_failures_total").increment(1);
+        }
         let error = EngineError::from_store(error);
+        if standby {
+            self.stand_by(&error);
+        }
         self.drop_turn(&error);
         self.broken = Some(Broken {
             error,
             tried: self.now.steady,
         });
+    }
+
+    /// Another process owns the store: nobody reads it here, and webhooks continue from what that process stores.
+    fn stand_by(&mut self, error: &EngineError) {
+        self.standing.lost(error.clone());
+        self.sinks.clear();
+        self.board.read_again();
+    }
+
+    /// This process has become the owner of the store.
+    pub(super) fn begin_epoch(&mut self, epoch: Epoch) -> Result<()> {
+        self.executions.begin_after(self.store.last_number()?);
+        self.standing.owned(epoch);
+        let position = self.store.last_position();
+        self.shown.push(Effect::Committed(position));
+        Ok(())
+    }
+
+    /// Breaks off if the process may have lost the store since the last turn.
+    pub(super) fn check_store(&mut self) {
+        // The store is with its writer while a turn is being written, which will tell.
+        if self.broken.is_some() || self.store.is_away() {
+            return;
+        }
+        if let Err(error) = self.store.check() {
+            self.break_off(&error);
+        }
     }
 
     /// Drops everything that the turn did. Memory may be ahead of the disk, so all of it is forgotten;
@@ -335,17 +395,42 @@ impl Keeper {
 
     /// Loads everything again after a turn was abandoned, if the store can be written.
     pub(super) fn load_again(&mut self) {
-        let probed = self.store.probe().map_err(EngineError::from);
-        match probed.and_then(|()| self.take_up_all()) {
+        let epoch = match self.store.own() {
+            Ok(epoch) => epoch,
+            Err(error) => {
+                self.still_broken(&error);
+                return;
+            }
+        };
+        match self.begin_epoch(epoch).and_then(|()| self.take_up_all()) {
             Ok(()) => {
                 self.broken = None;
-                tracing::info!("the store can be written again; every execution is loaded");
+                // A turn that was reported as failed may be stored: watchers did not learn of it.
+                self.board.read_again();
+                tracing::info!(
+                    epoch,
+                    "the store can be written again; every execution is loaded"
+                );
             }
             Err(error) => {
                 tracing::debug!("the store still cannot be written: {error}");
                 self.forget();
             }
         }
+    }
+
+    /// The store could not be taken again. Callers get the newest reason.
+    fn still_broken(&mut self, error: &StoreError) {
+        tracing::debug!("the store still cannot be written: {error}");
+        let standby = matches!(error, StoreError::Standby { .. });
+        let error = EngineError::from_store(error);
+        if standby {
+            self.stand_by(&error);
+        }
+        if let Some(broken) = &mut self.broken {
+            broken.error = error;
+        }
+        self.forget();
     }
 
     fn forget_requests(&mut self) {
@@ -356,7 +441,19 @@ impl Keeper {
             .ok()
             .and_then(|memory| self.now.wall.checked_sub(memory).ok());
         let Some(before) = before else { return };
-        if let Err(error) = self.store.forget_requests(before, FORGET_AT_ONCE) {
+        // A read that fails is noted, and the next turn is not written.
+        if !matches!(self.store.has_requests_before(before), Ok(true)) {
+            return;
+        }
+        let forgotten = Some(Forget {
+            before,
+            limit: FORGET_AT_ONCE,
+        });
+        let written = self.write_alone(&Turn {
+            forgotten,
+            ..Turn::default()
+        });
+        if let Err(error) = written {
             tracing::warn!("old request ids cannot be removed: {error}");
         }
     }

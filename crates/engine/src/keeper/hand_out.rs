@@ -337,7 +337,7 @@ impl Keeper {
         let _ = self.command(number, &cause, verb);
     }
 
-    /// The worker of a session, from which a message has just come.
+    /// The worker of the session that has sent a message. The message renews the lease of the worker.
     fn alive(&mut self, session: u64) -> Option<WorkerIx> {
         let worker = self.dispatch.of_session(session)?;
         let until = self.now.steady + self.config.lease;

@@ -10,6 +10,7 @@ use super::{Ask, Keeper, Live};
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::news::Removed;
 use crate::request::{Purged, RequestKey, Start, Steer};
+use crate::store::Turn;
 use crate::view::{Origin, Parent};
 use crate::worker::Answer;
 use jiff::Timestamp;
@@ -337,29 +338,26 @@ impl Keeper {
         Ok(())
     }
 
-    /// Removes executions from disk and reports that to their watchers. The report does not wait for
-    /// the end of the turn: the removal is a transaction of its own.
+    /// Removes executions from disk and reports that to their watchers. The removal is a turn of its own, so that
+    /// what follows reads the store without them, and the report does not wait for the end of the present turn.
     pub(super) fn remove_from_disk(&mut self, numbers: &[i64]) -> Result<()> {
         let mut removed = Vec::with_capacity(numbers.len());
         for number in numbers {
             if let Some(id) = self.store.id_of(*number)? {
-                removed.push(Effect::Removed(Arc::new(Removed {
+                removed.push(Arc::new(Removed {
                     number: *number,
                     id,
-                })));
+                }));
             }
         }
-        // Memory is ahead of the disk then, and the end of the turn drops it.
-        if let Some(error) = self.store.failure() {
-            return Err(error);
+        self.write_alone(&Turn {
+            removed: numbers.to_vec(),
+            ..Turn::default()
+        })?;
+        for removed in removed {
+            self.executions.removed(&removed.id);
+            self.shown.push(Effect::Removed(removed));
         }
-        self.store.remove(numbers)?;
-        for effect in &removed {
-            if let Effect::Removed(removed) = effect {
-                self.executions.removed(&removed.id);
-            }
-        }
-        self.shown.extend(removed);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Removes finished executions once they are as old as the configuration retains them.
 //!
-//! One step of a sweep reads and removes a bounded number of executions in a transaction of its own,
+//! One step of a sweep reads and removes a bounded number of executions in a turn of its own,
 //! after the turn is written, so that no request waits for long. The order is that of the ends: an
 //! execution that was passed need not be read again, because later ends come after it.
 

@@ -74,7 +74,7 @@ impl Post {
             return Err(WebhookError::NoSecret(settings.name.clone()));
         }
         let url = settings.url()?;
-        // The first choice in this process counts; both are good.
+        // The call fails if the process has chosen a provider before; that one is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)

@@ -9,30 +9,48 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// Another process uses the store.
-    #[error("the store {} is in use by another process{}", path.display(), who(.holder))]
+    #[error("the store {store} is in use by another process{}", who(.holder))]
     InUse {
-        /// The file.
-        path: PathBuf,
+        /// The store, as people know it.
+        store: String,
         /// Process id of the holder, if known.
         holder: String,
     },
+    /// Another gateway owns the shared store, and this one takes over when that gateway stops.
+    #[error("this gateway stands by: {owner} owns the store")]
+    Standby {
+        /// The gateway that owns the store, as people know it.
+        owner: String,
+    },
+    /// The server of the store does not answer.
+    #[error("the store {store} cannot be reached: {why}")]
+    Unreachable {
+        /// The store, as people know it.
+        store: String,
+        /// Why.
+        why: String,
+    },
+    /// A turn contradicts what is stored.
+    #[error("a write contradicts what is stored: {what}")]
+    Conflict {
+        /// What is stored already.
+        what: String,
+    },
     /// Written by a newer version.
-    #[error(
-        "the store {} has schema version {found}; this version knows {known}", path.display()
-    )]
+    #[error("the store {store} has schema version {found}; this version knows {known}")]
     Newer {
-        /// The file.
-        path: PathBuf,
+        /// The store, as people know it.
+        store: String,
         /// The schema version of the file.
         found: i64,
         /// The newest schema version that this build supports.
         known: i64,
     },
     /// The store cannot be opened.
-    #[error("the store {} cannot be opened: {why}", path.display())]
+    #[error("the store {store} cannot be opened: {why}")]
     Unopened {
-        /// The file.
-        path: PathBuf,
+        /// The store, as people know it.
+        store: String,
         /// Why.
         why: String,
     },
@@ -69,7 +87,7 @@ fn who(holder: &str) -> String {
 impl StoreError {
     pub(crate) fn opening(path: &Path, error: impl std::fmt::Display) -> Self {
         Self::Unopened {
-            path: path.to_owned(),
+            store: path.display().to_string(),
             why: error.to_string(),
         }
     }
@@ -89,11 +107,19 @@ impl StoreError {
         }
     }
 
+    /// Whether the store may work again without a change of the configuration: a process may start and wait for it.
+    pub(crate) const fn is_temporary(&self) -> bool {
+        matches!(self, Self::Standby { .. } | Self::Unreachable { .. })
+    }
+
     /// A stable word for programs.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::InUse { .. } => "STORE_IN_USE",
+            Self::Standby { .. } => "STORE_STANDBY",
+            Self::Unreachable { .. } => "STORE_UNREACHABLE",
+            Self::Conflict { .. } => "STORE_CONFLICT",
             Self::Newer { .. } => "STORE_TOO_NEW",
             Self::Unopened { .. } => "STORE_NOT_OPENED",
             Self::Replaced { .. } => "STORE_REPLACED",
@@ -111,8 +137,17 @@ impl StoreError {
             Self::InUse { .. } => {
                 "Stop the other process, or give this one another `path` in the configuration."
             }
+            Self::Standby { .. } => {
+                "Send the request to the gateway that owns the store; this one takes over if that gateway stops."
+            }
+            Self::Unreachable { .. } => {
+                "Check the server of the store and the network; nothing that was answered is lost, and the gateway reconnects by itself."
+            }
+            Self::Conflict { .. } => {
+                "See the log; nothing that was answered is lost. Report the defect."
+            }
             Self::Newer { .. } => "Use the version that wrote it, or a newer one.",
-            Self::Unopened { .. } => "Check the path and its permissions.",
+            Self::Unopened { .. } => "Check the path or the address, and the permissions.",
             Self::Replaced { .. } => {
                 "Stop the process, put the file and its `-wal` file back or restore a backup, then start the process again."
             }
@@ -132,6 +167,9 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         let code = error.sqlite_error_code();
         match code {
+            Some(ErrorCode::ConstraintViolation) => Self::Conflict {
+                what: plain(&error),
+            },
             Some(ErrorCode::DiskFull) => Self::Full,
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

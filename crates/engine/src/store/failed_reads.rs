@@ -11,8 +11,8 @@ use stateway_model::SubState;
 
 use super::layer::layered_reading;
 use super::{
-    Answered, Branch, DefinitionReading, EachRow, ExecutionRow, Hash, LogReading, Reading,
-    RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
+    Answered, Branch, Commit, DefinitionReading, EachRow, Epoch, ExecutionRow, Hash, LogReading,
+    Reading, RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
 };
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 
@@ -84,23 +84,19 @@ impl<P> NotesFailedReads<P> {
 layered_reading!(NotesFailedReads);
 
 impl Store for NotesFailedReads<Box<dyn Store>> {
-    fn commit(&mut self, turn: &Turn) -> Result<()> {
+    fn own(&mut self) -> Result<Epoch> {
+        self.inner.own()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.inner.check()
+    }
+
+    fn commit(&mut self, turn: &Turn) -> Commit {
         self.inner.commit(turn)
     }
 
     fn last_position(&self) -> i64 {
         self.inner.last_position()
-    }
-
-    fn probe(&mut self) -> Result<()> {
-        self.inner.probe()
-    }
-
-    fn remove(&mut self, numbers: &[i64]) -> Result<()> {
-        self.inner.remove(numbers)
-    }
-
-    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize> {
-        self.inner.forget_requests(before, limit)
     }
 }

@@ -11,8 +11,9 @@ use stateway_model::SubState;
 
 use super::layer::layered_reading;
 use super::{
-    Answered, Backend, Branch, DefinitionReading, EachRow, ExecutionRow, Hash, LogReading, Reading,
-    RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
+    Answered, Backend, Branch, Commit, DefinitionReading, EachRow, Epoch, ExecutionRow, FileStore,
+    Hash, LogReading, Reading, RequestReading, Result, RowReading, Snapshot, Store, StoreError,
+    Turn,
 };
 use crate::bug::Bug;
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
@@ -26,12 +27,8 @@ pub enum StoreCall {
     Read,
     /// A turn is written.
     Commit,
-    /// A check whether the store can be written again.
-    Probe,
-    /// Executions are removed.
-    Remove,
-    /// Old request ids are removed.
-    ForgetRequests,
+    /// A process becomes the owner of the store, or makes sure that it is.
+    Own,
 }
 
 /// The result of a call.
@@ -202,54 +199,53 @@ impl<B: Backend> Backend for FaultyBackend<B> {
             inner: self.inner.reader()?,
         }))
     }
+
+    fn file(&self) -> Option<&dyn FileStore> {
+        self.inner.file()
+    }
 }
 
 impl Faulty<Box<dyn Store>> {
-    fn write(&mut self, turn: &Turn) -> Result<()> {
-        match self.faults.fate(StoreCall::Commit)? {
-            StoreFate::Works => self.inner.commit(turn),
-            StoreFate::Fails | StoreFate::DiesBefore => Err(simulated()),
-            StoreFate::FailsAfterwards | StoreFate::DiesAfter => {
-                self.inner.commit(turn)?;
-                Err(simulated())
-            }
-            StoreFate::Tears(writes) => {
-                self.inner.commit(&turn.first(writes))?;
-                Err(simulated())
-            }
+    fn write(&mut self, turn: &Turn) -> Commit {
+        let fate = match self.faults.fate(StoreCall::Commit) {
+            Ok(fate) => fate,
+            Err(error) => return Commit::Failed(error),
+        };
+        let done = match fate {
+            StoreFate::Works => return self.inner.commit(turn),
+            StoreFate::Fails | StoreFate::DiesBefore => Commit::Committed,
+            StoreFate::FailsAfterwards | StoreFate::DiesAfter => self.inner.commit(turn),
+            StoreFate::Tears(writes) => self.inner.commit(&turn.first(writes)),
+        };
+        match done {
+            Commit::Committed => Commit::Failed(simulated()),
+            refused => refused,
         }
     }
 }
 
 impl Store for Faulty<Box<dyn Store>> {
-    fn commit(&mut self, turn: &Turn) -> Result<()> {
+    fn own(&mut self) -> Result<Epoch> {
+        self.faults.call(StoreCall::Own, || self.inner.own())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.inner.check()
+    }
+
+    fn commit(&mut self, turn: &Turn) -> Commit {
         let Some(bug) = self.bug else {
             return self.write(turn);
         };
         let done = self.write(&damaged(turn.clone(), bug));
         if bug == Bug::AnswersWithoutCommit && !self.faults.has_died() {
-            return Ok(());
+            return Commit::Committed;
         }
         done
     }
 
     fn last_position(&self) -> i64 {
         self.inner.last_position()
-    }
-
-    fn probe(&mut self) -> Result<()> {
-        self.faults.call(StoreCall::Probe, || self.inner.probe())
-    }
-
-    fn remove(&mut self, numbers: &[i64]) -> Result<()> {
-        self.faults
-            .call(StoreCall::Remove, || self.inner.remove(numbers))
-    }
-
-    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize> {
-        self.faults.call(StoreCall::ForgetRequests, || {
-            self.inner.forget_requests(before, limit)
-        })
     }
 }
 
@@ -278,8 +274,8 @@ mod tests {
             bug: None,
         };
         let mut store = backend.open().unwrap();
-        let worked = store.commit(&turn(1)).is_ok();
-        let alive = store.probe().is_ok();
+        let worked = store.commit(&turn(1)).result().is_ok();
+        let alive = store.own().is_ok();
         assert_eq!(alive, !faults.has_died());
         let stored = disk.reader().unwrap().sink_position("s").unwrap();
         (worked, stored, alive)

@@ -17,7 +17,6 @@ macro_rules! layered_reading {
 
             layered_reading! { reads
                 sink_position(name: &str) -> Option<i64>;
-                backup(to: &std::path::Path) -> ();
             }
         }
 
@@ -89,6 +88,7 @@ macro_rules! layered_reading {
         {
             layered_reading! { reads
                 answered(id: &str) -> Option<Answered>;
+                has_requests_before(before: Timestamp) -> bool;
             }
         }
     };

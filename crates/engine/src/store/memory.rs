@@ -7,12 +7,9 @@
 mod read;
 mod tables;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
-
-use super::{Backend, Reading, Result, Store, StoreError, Turn};
+use super::{Backend, Commit, Epoch, FileStore, Reading, Result, Store, StoreError, Turn};
 use tables::Tables;
 
 /// The storage that processes open one after the other. Clones share it.
@@ -96,6 +93,10 @@ impl Backend for MemoryDisk {
             moment: None,
         }))
     }
+
+    fn file(&self) -> Option<&dyn FileStore> {
+        None
+    }
 }
 
 impl Drop for MemoryStore {
@@ -126,37 +127,32 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn commit(&mut self, turn: &Turn) -> Result<()> {
-        self.write(|tables| {
+    fn own(&mut self) -> Result<Epoch> {
+        self.write(|_| Ok(self.writer))
+    }
+
+    fn check(&self) -> Result<()> {
+        // A process learns that it has lost the disk when it writes.
+        Ok(())
+    }
+
+    fn commit(&mut self, turn: &Turn) -> Commit {
+        let written = self.write(|tables| {
             tables.check(turn)?;
             tables.apply(turn);
             Ok(())
-        })
+        });
+        written.into()
     }
 
     fn last_position(&self) -> i64 {
         self.tables().last_position
     }
-
-    fn probe(&mut self) -> Result<()> {
-        self.write(|_| Ok(()))
-    }
-
-    fn remove(&mut self, numbers: &[i64]) -> Result<()> {
-        self.write(|tables| {
-            tables.remove(numbers);
-            Ok(())
-        })
-    }
-
-    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize> {
-        self.write(|tables| Ok(tables.forget_requests(before, limit)))
-    }
 }
 
 fn in_use() -> StoreError {
     StoreError::InUse {
-        path: PathBuf::from("memory"),
+        store: "memory".to_owned(),
         holder: String::new(),
     }
 }
@@ -175,10 +171,9 @@ mod tests {
             sinks: vec![("s".into(), position)],
             ..Turn::default()
         };
-        second.commit(&sinks(1)).unwrap();
-        let refused = first.commit(&sinks(2)).unwrap_err();
-        assert_eq!(refused.reason(), "STORE_IN_USE");
-        first.probe().unwrap_err();
+        second.commit(&sinks(1)).result().unwrap();
+        assert!(matches!(first.commit(&sinks(2)), Commit::Fenced(_)));
+        assert_eq!(first.own().unwrap_err().reason(), "STORE_IN_USE");
         // The end of the first process does not release the disk of the second.
         drop(first);
         assert_eq!(disk.open().unwrap_err().reason(), "STORE_IN_USE");
@@ -196,7 +191,7 @@ mod tests {
                 sinks: vec![("s".into(), 1)],
                 ..Turn::default()
             };
-            store.commit(&turn).unwrap();
+            store.commit(&turn).result().unwrap();
             seen.push(moment.sink_position("s").unwrap());
         };
         reader.at_once(&mut read_while_writing).unwrap();

@@ -1,7 +1,6 @@
 //! What can be read of a store, by subject. [`Reading`] is the sum.
 
 use std::fmt::Debug;
-use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,9 +21,6 @@ pub(crate) trait Reading:
 
     /// The position up to which a receiver of events has read, if the receiver is known.
     fn sink_position(&self, name: &str) -> Result<Option<i64>>;
-
-    /// Copies everything to a file that does not exist yet.
-    fn backup(&self, to: &Path) -> Result<()>;
 }
 
 /// The events of executions, their branches and their snapshots.
@@ -175,4 +171,7 @@ pub(crate) trait DefinitionReading {
 pub(crate) trait RequestReading {
     /// A request that was answered.
     fn answered(&self, id: &str) -> Result<Option<Answered>>;
+
+    /// Whether the request that came first was answered before this time.
+    fn has_requests_before(&self, before: Timestamp) -> Result<bool>;
 }

@@ -1,6 +1,5 @@
 //! The store in one SQLite file: one connection writes, others read beside it.
 
-mod compact;
 mod definitions;
 mod file;
 mod labels;
@@ -10,7 +9,7 @@ mod row;
 mod schema;
 mod write;
 
-pub use compact::unpack;
+pub(super) use row::ROW_FORM;
 pub use schema::SCHEMA_VERSION;
 
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use super::{Backend, Reading, Store, StoreError};
+use super::{Backend, Epoch, FileStore, Reading, Store, StoreError};
 use crate::Faults;
 use file::{DatabaseLock, Files, SharedHandle};
 use lock::FileLock;
@@ -65,6 +64,8 @@ pub(crate) struct Sqlite {
     /// The place of the last event, for the one that writes.
     last_position: i64,
     faults: Faults,
+    /// How often this process became the owner. A lock keeps other processes away, so it begins with one.
+    epoch: Epoch,
     /// As far as this process is concerned, it has died.
     dead: bool,
     /// Held for as long as the file is open for writing.
@@ -109,6 +110,21 @@ impl Backend for SqliteFile {
         reader._handle = self.handle.get();
         Ok(Box::new(reader))
     }
+
+    fn file(&self) -> Option<&dyn FileStore> {
+        Some(self)
+    }
+}
+
+impl FileStore for SqliteFile {
+    fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let mut reader = open_reader(&self.path)?;
+        reader._handle = self.handle.get();
+        // One statement reads as of one moment, and the copy has no gaps to carry along.
+        let to = to.to_string_lossy();
+        reader.connection.execute("VACUUM INTO ?1", [to.as_ref()])?;
+        Ok(())
+    }
 }
 
 /// Opens the file for writing, making or migrating it as needed.
@@ -152,6 +168,7 @@ fn open_writer(path: &Path, handle: &SharedHandle) -> Result<Sqlite, StoreError>
         connection,
         last_position,
         faults: Faults::default(),
+        epoch: 0,
         dead: false,
         writer: Some(Writer {
             files: Files::of(path)?,
@@ -171,6 +188,7 @@ fn open_reader(path: &Path) -> Result<Sqlite, StoreError> {
         connection,
         last_position: 0,
         faults: Faults::default(),
+        epoch: 0,
         dead: false,
         writer: None,
         _handle: None,

@@ -1,6 +1,7 @@
 //! The contract of a store, as test cases that every store passes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -9,10 +10,12 @@ use stateway_machine::{
     Command, Data, Event, ExecutionState, Plan, State, Verb, decide, encode_into, snapshot,
 };
 use stateway_model::SubState;
+use stateway_postgres_peer::{NEWER_VARIABLE, PostgresPeer, VARIABLE, programs};
 
 use super::{
-    Answered, Append, BEGINNING, Backend, Branch, Created, DefinitionChange, ExecutionRow, Hash,
-    MemoryDisk, Snapshot, SqliteFile, Status, Store, Turn, link, load,
+    Answered, Append, BEGINNING, Backend, Branch, Commit, Created, DefinitionChange, ExecutionRow,
+    Forget, Hash, MemoryDisk, PostgresConfig, PostgresStore, Snapshot, SqliteFile, Status, Store,
+    StoreError, Turn, link, load,
 };
 use crate::catalogue::Catalogue;
 use crate::request::{DefinitionRecord, DisabledTrigger, ListQuery};
@@ -21,7 +24,43 @@ use crate::view::Origin;
 /// A place that is gone when the test ends.
 struct Place {
     backend: Box<dyn Backend>,
+    /// Why a second writer is refused.
+    refusal: &'static str,
     _folder: Option<tempfile::TempDir>,
+}
+
+/// Stores in PostgreSQL, each with tables of its own, where a server is installed.
+fn databases() -> Vec<Place> {
+    static SERVERS: LazyLock<Vec<PostgresPeer>> = LazyLock::new(|| {
+        let installed = [VARIABLE, NEWER_VARIABLE].map(programs);
+        let installed = installed.into_iter().filter_map(Result::ok);
+        installed
+            .map(|programs| PostgresPeer::start(&programs))
+            .collect()
+    });
+    static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+    let place = |server: &PostgresPeer| {
+        let schema = format!("suite_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let config = PostgresConfig::new(&server.url())
+            .unwrap()
+            .with_schema(&schema);
+        let store = PostgresStore::new(config.unwrap(), &crate::Faults::default());
+        Place {
+            backend: Box::new(store.unwrap()),
+            refusal: "STORE_STANDBY",
+            _folder: None,
+        }
+    };
+    SERVERS.iter().map(place).collect()
+}
+
+impl Place {
+    /// Opens the store and becomes its owner.
+    fn open(&self) -> Result<Box<dyn Store>, StoreError> {
+        let mut store = self.backend.open()?;
+        store.own()?;
+        Ok(store)
+    }
 }
 
 fn places() -> Vec<Place> {
@@ -29,13 +68,17 @@ fn places() -> Vec<Place> {
     let path = folder.path().join("store.db");
     let file = Place {
         backend: Box::new(SqliteFile::new(path, &crate::Faults::default())),
+        refusal: "STORE_IN_USE",
         _folder: Some(folder),
     };
     let memory = Place {
         backend: Box::new(MemoryDisk::default()),
+        refusal: "STORE_IN_USE",
         _folder: None,
     };
-    vec![file, memory]
+    let mut places = vec![file, memory];
+    places.extend(databases());
+    places
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -157,7 +200,19 @@ fn with_definition(store: &mut dyn Store) {
         definitions: vec![DefinitionChange::Applied(definition())],
         ..Turn::default()
     };
-    store.commit(&turn).unwrap();
+    commit(store, &turn);
+}
+
+fn commit(store: &mut dyn Store, turn: &Turn) {
+    store.commit(turn).result().unwrap();
+}
+
+fn remove(store: &mut dyn Store, number: i64) {
+    let turn = Turn {
+        removed: vec![number],
+        ..Turn::default()
+    };
+    commit(store, &turn);
 }
 
 fn read_back(store: &dyn Store, number: i64) -> State {
@@ -168,13 +223,13 @@ fn read_back(store: &dyn Store, number: i64) -> State {
 #[test]
 fn what_was_written_is_there_after_a_reopening() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut story = Story::new(1);
-        store.commit(&story.begin()).unwrap();
-        store.commit(&story.signal("go")).unwrap();
+        commit(&mut *store, &story.begin());
+        commit(&mut *store, &story.signal("go"));
         drop(store);
-        let store = place.backend.open().unwrap();
+        let store = place.open().unwrap();
         assert_eq!(store.last_number().unwrap(), 1);
         assert_eq!(read_back(&*store, 1), story.state);
     }
@@ -183,16 +238,17 @@ fn what_was_written_is_there_after_a_reopening() {
 #[test]
 fn a_turn_that_fails_leaves_nothing() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut story = Story::new(1);
         let begin = story.begin();
-        store.commit(&begin).unwrap();
+        commit(&mut *store, &begin);
         // Another execution, and an append at a sequence that is taken: the whole turn is refused.
         let mut other = Story::new(2);
         let mut turn = other.begin();
         turn.appends.extend(begin.appends);
-        store.commit(&turn).unwrap_err();
+        assert!(matches!(store.commit(&turn), Commit::Conflict(_)));
+        store.own().unwrap();
         assert!(store.kept(2).unwrap().is_none());
         assert_eq!(read_back(&*store, 1), story.state);
     }
@@ -201,11 +257,11 @@ fn a_turn_that_fails_leaves_nothing() {
 #[test]
 fn there_is_one_writer_and_readers_beside_it_see_what_is_committed() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
-        assert_eq!(place.backend.open().unwrap_err().reason(), "STORE_IN_USE");
+        let mut store = place.open().unwrap();
+        assert_eq!(place.open().unwrap_err().reason(), place.refusal);
         let reader = place.backend.reader().unwrap();
         with_definition(&mut *store);
-        store.commit(&Story::new(7).begin()).unwrap();
+        commit(&mut *store, &Story::new(7).begin());
         assert_eq!(reader.number_of("e7").unwrap(), Some(7));
         assert_eq!(reader.number_of("e8").unwrap(), None);
     }
@@ -214,14 +270,14 @@ fn there_is_one_writer_and_readers_beside_it_see_what_is_committed() {
 #[test]
 fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         for number in 1..=5 {
             let mut story = Story::new(number);
-            store.commit(&story.begin()).unwrap();
+            commit(&mut *store, &story.begin());
             if number % 2 == 0 {
-                store.commit(&story.signal("go")).unwrap();
-                store.commit(&story.signal("go2")).unwrap();
+                commit(&mut *store, &story.signal("go"));
+                commit(&mut *store, &story.signal("go2"));
             }
         }
         let numbers = |query: &ListQuery| -> Vec<i64> {
@@ -268,7 +324,7 @@ fn lists_are_newest_first_and_narrowed_by_what_is_asked() {
 #[test]
 fn what_is_due_comes_in_the_order_of_its_time() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         for (number, wake) in [
             (1, Some(30)),
@@ -280,7 +336,7 @@ fn what_is_due_comes_in_the_order_of_its_time() {
             let mut story = Story::new(number);
             let mut turn = story.begin();
             turn.created[0].status = story.status(wake.map(at));
-            store.commit(&turn).unwrap();
+            commit(&mut *store, &turn);
         }
         let due = |after, limit| -> Vec<i64> {
             let rows = store.due(at(30), after, limit).unwrap();
@@ -297,10 +353,10 @@ fn what_is_due_comes_in_the_order_of_its_time() {
 #[test]
 fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut story = Story::new(1);
-        store.commit(&story.begin()).unwrap();
+        commit(&mut *store, &story.begin());
         let cutoff = story.state.sequence() - 1;
         let whole = story.hash;
         let mut events = Vec::new();
@@ -337,7 +393,7 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
             statuses: vec![(1, branch.status(None))],
             ..Turn::default()
         };
-        store.commit(&turn).unwrap();
+        commit(&mut *store, &turn);
         assert_eq!(read_back(&*store, 1), branch.state);
         assert_eq!(store.branches(1).unwrap(), [lineage]);
         // The old branch is as it was.
@@ -354,10 +410,10 @@ fn a_branch_goes_on_from_its_cutoff_even_inside_a_row() {
 #[test]
 fn a_snapshot_shortens_a_replay_and_gives_the_same_state() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut story = Story::new(1);
-        store.commit(&story.begin()).unwrap();
+        commit(&mut *store, &story.begin());
         let mut turn = story.signal("go");
         turn.snapshots.push(Snapshot {
             number: 1,
@@ -367,8 +423,8 @@ fn a_snapshot_shortens_a_replay_and_gives_the_same_state() {
             hash: story.hash,
             data: snapshot(&story.state),
         });
-        store.commit(&turn).unwrap();
-        store.commit(&story.signal("go2")).unwrap();
+        commit(&mut *store, &turn);
+        commit(&mut *store, &story.signal("go2"));
         let kept = store.kept(1).unwrap().unwrap();
         let loaded = load(&*store, kept, &Catalogue::default()).unwrap();
         assert_eq!(loaded.state, story.state);
@@ -379,7 +435,7 @@ fn a_snapshot_shortens_a_replay_and_gives_the_same_state() {
 #[test]
 fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         let answered = |id: &str, when: i64| Answered {
             id: id.into(),
             body: [3; 16],
@@ -390,7 +446,7 @@ fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
             requests: vec![answered("old", 1), answered("new", 100)],
             ..Turn::default()
         };
-        store.commit(&turn).unwrap();
+        commit(&mut *store, &turn);
         // A recovery may have to write a row again.
         let again = Turn {
             requests: vec![Answered {
@@ -399,9 +455,19 @@ fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
             }],
             ..Turn::default()
         };
-        store.commit(&again).unwrap();
+        commit(&mut *store, &again);
         assert_eq!(store.answered("old").unwrap().unwrap().number, 10);
-        assert_eq!(store.forget_requests(at(50), 10).unwrap(), 1);
+        // The row that was written again comes last.
+        assert!(store.has_requests_before(at(101)).unwrap());
+        assert!(!store.has_requests_before(at(100)).unwrap());
+        let forget = Turn {
+            forgotten: Some(Forget {
+                before: at(50),
+                limit: 10,
+            }),
+            ..Turn::default()
+        };
+        commit(&mut *store, &forget);
         assert!(store.answered("old").unwrap().is_none());
         assert!(store.answered("new").unwrap().is_some());
     }
@@ -410,17 +476,17 @@ fn requests_are_remembered_and_forgotten_in_the_order_they_came() {
 #[test]
 fn removing_one_execution_leaves_the_others() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
         for story in &mut stories {
-            store.commit(&story.begin()).unwrap();
-            store.commit(&story.signal("go")).unwrap();
-            store.commit(&story.signal("go2")).unwrap();
+            commit(&mut *store, &story.begin());
+            commit(&mut *store, &story.signal("go"));
+            commit(&mut *store, &story.signal("go2"));
         }
         assert_eq!(store.ended(at(10), None, 10).unwrap(), [0; 0]);
         assert_eq!(store.ended(at(11), None, 10).unwrap(), [1, 2]);
-        store.remove(&[1]).unwrap();
+        remove(&mut *store, 1);
         assert!(store.kept(1).unwrap().is_none());
         assert_eq!(read_back(&*store, 2), stories[1].state);
         assert!(
@@ -436,7 +502,7 @@ fn removing_one_execution_leaves_the_others() {
 #[test]
 fn definitions_keep_every_revision_and_one_is_current() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         let record = |revision: &str, when| DefinitionRecord {
             name: "d".into(),
             revision: revision.into(),
@@ -448,7 +514,7 @@ fn definitions_keep_every_revision_and_one_is_current() {
                 definitions: vec![DefinitionChange::Applied(record(revision, when))],
                 ..Turn::default()
             };
-            store.commit(&turn).unwrap();
+            commit(&mut *store, &turn);
         }
         assert_eq!(store.definition("d", None).unwrap(), Some(record("r1", 1)));
         assert_eq!(
@@ -467,20 +533,20 @@ fn definitions_keep_every_revision_and_one_is_current() {
 #[test]
 fn a_deleted_definition_keeps_its_revisions_while_an_execution_needs_them() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let revision = definition().revision;
         let mut story = Story::new(1);
         // The execution is written in the turn that deletes its definition.
         let mut turn = story.begin();
         turn.definitions = vec![DefinitionChange::Deleted("gate".into())];
-        store.commit(&turn).unwrap();
+        commit(&mut *store, &turn);
         assert_eq!(store.definition("gate", None).unwrap(), None);
         assert!(store.definitions("", 10).unwrap().is_empty());
         assert!(store.source(&revision).unwrap().is_some());
         assert_eq!(store.open_executions("gate").unwrap(), 1);
         assert_eq!(store.open_executions("other").unwrap(), 0);
-        store.remove(&[1]).unwrap();
+        remove(&mut *store, 1);
         assert_eq!(store.source(&revision).unwrap(), None);
         assert!(store.revisions("gate").unwrap().is_empty());
     }
@@ -489,21 +555,21 @@ fn a_deleted_definition_keeps_its_revisions_while_an_execution_needs_them() {
 #[test]
 fn a_definition_that_nothing_needs_is_gone_when_it_is_deleted_and_can_be_applied_again() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let change = |definitions| Turn {
             definitions,
             ..Turn::default()
         };
         let deleted = || DefinitionChange::Deleted("gate".into());
-        store.commit(&change(vec![deleted()])).unwrap();
+        commit(&mut *store, &change(vec![deleted()]));
         assert!(store.revisions("gate").unwrap().is_empty());
         let applied = || DefinitionChange::Applied(definition());
-        store.commit(&change(vec![applied()])).unwrap();
+        commit(&mut *store, &change(vec![applied()]));
         // In one turn, the last change counts.
-        store.commit(&change(vec![deleted(), applied()])).unwrap();
+        commit(&mut *store, &change(vec![deleted(), applied()]));
         assert_eq!(store.definition("gate", None).unwrap(), Some(definition()));
-        store.commit(&change(vec![applied(), deleted()])).unwrap();
+        commit(&mut *store, &change(vec![applied(), deleted()]));
         assert_eq!(store.definition("gate", None).unwrap(), None);
     }
 }
@@ -511,7 +577,7 @@ fn a_definition_that_nothing_needs_is_gone_when_it_is_deleted_and_can_be_applied
 #[test]
 fn a_disabled_trigger_is_remembered_until_it_is_enabled_or_its_definition_deleted() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         let disabled = DisabledTrigger {
             by: "ada".into(),
             at: at(5),
@@ -523,12 +589,12 @@ fn a_disabled_trigger_is_remembered_until_it_is_enabled_or_its_definition_delete
             ..Turn::default()
         };
         let all = vec![disable("a"), disable("b"), disable("c")];
-        store.commit(&turn(all)).unwrap();
+        commit(&mut *store, &turn(all));
         let gone = vec![
             DefinitionChange::TriggerEnabled("a".into()),
             DefinitionChange::Deleted("c".into()),
         ];
-        store.commit(&turn(gone)).unwrap();
+        commit(&mut *store, &turn(gone));
         let left = store.disabled_triggers().unwrap();
         assert_eq!(left, [("b".into(), disabled.clone())]);
     }
@@ -537,18 +603,18 @@ fn a_disabled_trigger_is_remembered_until_it_is_enabled_or_its_definition_delete
 #[test]
 fn a_place_in_the_log_is_never_given_twice() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut first = Story::new(1);
-        store.commit(&first.begin()).unwrap();
-        store.commit(&first.signal("go")).unwrap();
+        commit(&mut *store, &first.begin());
+        commit(&mut *store, &first.signal("go"));
         let last = store.last_position();
         assert_eq!(store.log(0, 100).unwrap().last().unwrap().position, last);
-        store.remove(&[1]).unwrap();
+        remove(&mut *store, 1);
         drop(store);
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         assert_eq!(store.last_position(), last);
-        store.commit(&Story::new(2).begin()).unwrap();
+        commit(&mut *store, &Story::new(2).begin());
         assert_eq!(store.log(last, 100).unwrap()[0].position, last + 1);
     }
 }
@@ -556,14 +622,14 @@ fn a_place_in_the_log_is_never_given_twice() {
 #[test]
 fn executions_with_events_that_someone_needs_are_told_apart() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         with_definition(&mut *store);
         let mut stories: Vec<Story> = (1..=2).map(Story::new).collect();
         let mut ends = Vec::new();
         for story in &mut stories {
-            store.commit(&story.begin()).unwrap();
-            store.commit(&story.signal("go")).unwrap();
-            store.commit(&story.signal("go2")).unwrap();
+            commit(&mut *store, &story.begin());
+            commit(&mut *store, &story.signal("go"));
+            commit(&mut *store, &story.signal("go2"));
             ends.push(store.last_position());
         }
         for (needed, ended, held_back) in [
@@ -584,14 +650,14 @@ fn executions_with_events_that_someone_needs_are_told_apart() {
 #[test]
 fn a_receiver_of_events_is_remembered_where_it_was() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
+        let mut store = place.open().unwrap();
         assert_eq!(store.sink_position("s").unwrap(), None);
         for position in [3, 7] {
             let turn = Turn {
                 sinks: vec![("s".into(), position)],
                 ..Turn::default()
             };
-            store.commit(&turn).unwrap();
+            commit(&mut *store, &turn);
         }
         assert_eq!(store.sink_position("s").unwrap(), Some(7));
     }
@@ -630,8 +696,8 @@ fn branched() -> Turn {
 #[test]
 fn a_log_is_read_along_its_lineage_or_branch_after_branch() {
     for place in places() {
-        let mut store = place.backend.open().unwrap();
-        store.commit(&branched()).unwrap();
+        let mut store = place.open().unwrap();
+        commit(&mut *store, &branched());
         let text = |row: &super::LogRow<'_>| String::from_utf8(row.lines.to_vec()).unwrap();
         let walked = |branch, after| {
             let mut found = String::new();

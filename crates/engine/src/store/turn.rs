@@ -27,6 +27,18 @@ pub(crate) struct Turn {
     pub(crate) schedules: Vec<(Arc<str>, Timestamp)>,
     /// How far receivers of events have got.
     pub(crate) sinks: Vec<(Arc<str>, i64)>,
+    /// Executions that are removed with all that belongs to them, after everything else of the turn is written;
+    /// and the revisions of deleted definitions that no execution needs any more.
+    pub(crate) removed: Vec<i64>,
+    /// Requests that are forgotten.
+    pub(crate) forgotten: Option<Forget>,
+}
+
+/// The requests that were answered before a time, in the order in which they came, at most `limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Forget {
+    pub(crate) before: Timestamp,
+    pub(crate) limit: usize,
 }
 
 /// A change of one definition.
@@ -108,6 +120,8 @@ impl Turn {
         self.definitions.clear();
         self.schedules.clear();
         self.sinks.clear();
+        self.removed.clear();
+        self.forgotten = None;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -122,6 +136,8 @@ impl Turn {
             && self.definitions.is_empty()
             && self.schedules.is_empty()
             && self.sinks.is_empty()
+            && self.removed.is_empty()
+            && self.forgotten.is_none()
     }
 
     /// The first `writes` of the turn, in the order in which a store writes them.
@@ -145,6 +161,8 @@ impl Turn {
             requests: take(&self.requests, left),
             schedules: take(&self.schedules, left),
             sinks: take(&self.sinks, left),
+            removed: take(&self.removed, left),
+            forgotten: self.forgotten.filter(|_| *left > 0),
         }
     }
 }

@@ -72,7 +72,7 @@ async fn a_compatible_revision_is_adopted_and_survives_a_restart() {
     let ended = lab.ended(&old.id).await;
     assert_eq!(ended.revision, adopted.revision);
     assert_eq!(*ended.output.unwrap(), json!({"c": {"did": "c"}}));
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_snapshot_after_the_adoption_is_read_back() {
     assert_eq!(lab.get(&old.id).await.revision, adopted.revision);
     lab.worker("w2", &["y"], 1).diligent();
     assert_eq!(lab.ended(&old.id).await.sub_state, SubState::Succeeded);
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_branch_has_the_revision_of_the_place_it_grows_from() {
     lab.worker("w3", &["x"], 1).diligent();
     let ended = lab.ended(&old.id).await;
     assert_eq!(*ended.output.unwrap(), json!({"b": {"did": "b"}}));
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn an_incompatible_revision_pauses_the_execution_and_names_the_difference(
     worker.done(&a, json!(1));
     worker.diligent();
     assert_eq!(lab.ended(&old.id).await.sub_state, SubState::Succeeded);
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }
 
 #[tokio::test]
@@ -234,5 +234,5 @@ async fn an_adopted_revision_is_kept_when_the_definition_is_deleted() {
         (ended.sub_state, ended.revision),
         (SubState::Succeeded, adopted.revision)
     );
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }

@@ -375,7 +375,7 @@ async fn a_success_is_final_and_is_forked_instead() {
     let lab = lab.restart();
     let again = lab.engine.get("second".into()).await.unwrap();
     assert_eq!(again.forked_from.as_deref(), Some(&*source));
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
 }
 
 #[tokio::test]
@@ -405,7 +405,7 @@ async fn a_fork_is_created_at_the_time_of_the_fork_and_its_timeout_counts_from_t
     pass(&lab, &clock, 9 * MINUTE).await;
     let running = lab.get(&fork.id).await;
     assert_eq!(running.sub_state, SubState::Running);
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
     pass(&lab, &clock, MINUTE).await;
     let ended = lab.ended(&fork.id).await;
     assert_eq!(ended.reason, Some(Reason::TimedOut));

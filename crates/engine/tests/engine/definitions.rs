@@ -107,7 +107,7 @@ async fn open_executions_of_a_deleted_definition_finish_under_their_revision() {
         .unwrap();
     assert_eq!(kept.source, GATE);
     assert_eq!(finish(&lab, &open.id).await, SubState::Succeeded);
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
     let recording = lab.engine.recording(open.id.clone()).await.unwrap();
     assert_eq!(recording.definitions[0].source, GATE);
 }

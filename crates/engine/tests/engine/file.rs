@@ -115,3 +115,14 @@ fn an_engine_that_has_stopped_leaves_the_file_to_the_next_one() {
         drop(Engine::open(&Config::new(&path)).unwrap());
     }
 }
+
+#[tokio::test]
+async fn a_second_engine_on_the_same_file_is_refused() {
+    let lab = Lab::new();
+    let error = stateway_engine::Engine::open(&lab.config).unwrap_err();
+    assert_eq!(error.reason, "STORE_IN_USE");
+    assert!(
+        error.message.contains(&std::process::id().to_string()),
+        "{error}"
+    );
+}

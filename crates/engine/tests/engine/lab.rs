@@ -27,7 +27,7 @@ impl Lab {
 
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config::new(folder.path().join("store.db"));
+        let mut config = crate::place::config(folder.path());
         change(&mut config);
         let engine = Engine::open(&config).unwrap();
         Self {
@@ -47,7 +47,7 @@ impl Lab {
     pub(crate) fn at_with(folder: &std::path::Path, change: impl FnOnce(&mut Config)) -> Self {
         // Another lab in the same folder asks for other things.
         static LABS: AtomicU32 = AtomicU32::new(0);
-        let mut config = Config::new(folder.join("store.db"));
+        let mut config = crate::place::config(folder);
         change(&mut config);
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -121,13 +121,7 @@ impl Lab {
     /// Likewise, and something happens to what it left.
     pub(crate) fn crash_with(mut self, meanwhile: impl FnOnce(&std::path::Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Copies of a file and its log that are taken one after the other fit together as long as
-        // nothing is moved from the log to the file meanwhile, which takes far more than a test
-        // writes.
-        for name in ["store.db", "store.db-wal"] {
-            let from = self.folder.path().join(name);
-            std::fs::copy(from, folder.path().join(name)).unwrap();
-        }
+        crate::place::copy(self.folder.path(), folder.path());
         meanwhile(folder.path());
         self.config.path = folder.path().join("store.db");
         self.engine = Engine::open(&self.config).unwrap();
@@ -324,6 +318,12 @@ impl Hand {
             }
         })
     }
+}
+
+/// Nothing is wrong any more, in memory neither.
+pub(crate) async fn all_is_well(lab: &Lab) {
+    let found = lab.engine.verify_batch(0, 1_000).await.unwrap();
+    assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
 }
 
 /// Replaces a text in the rows of a branch that have it.

@@ -20,7 +20,7 @@ use stateway_engine::{
 };
 use stateway_machine::Fact;
 
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::{Lab, PATIENCE, all_is_well};
 
 /// Waits for a person in the middle.
 const GATED: &str = "
@@ -129,12 +129,6 @@ async fn recover(lab: &Lab, id: &Arc<str>) -> Result<Recovered, EngineError> {
 
 fn codes(findings: &[Finding]) -> Vec<Code> {
     findings.iter().map(|finding| finding.code).collect()
-}
-
-/// Nothing is wrong any more, in memory neither.
-pub(crate) async fn all_is_well(lab: &Lab) {
-    let found = lab.engine.verify_batch(0, 1_000).await.unwrap();
-    assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
 }
 
 /// The recoveries an execution's log tells of: reason, branches, cutoff, who.

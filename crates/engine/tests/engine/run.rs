@@ -288,17 +288,6 @@ async fn a_request_that_an_earlier_build_carried_out_is_not_carried_out_again() 
 }
 
 #[tokio::test]
-async fn a_second_engine_on_the_same_file_is_refused() {
-    let lab = Lab::new();
-    let error = stateway_engine::Engine::open(&lab.config).unwrap_err();
-    assert_eq!(error.reason, "STORE_IN_USE");
-    assert!(
-        error.message.contains(&std::process::id().to_string()),
-        "{error}"
-    );
-}
-
-#[tokio::test]
 async fn work_is_done_again_from_a_step_as_a_new_branch() {
     let lab = Lab::new();
     lab.apply(CHAIN).await;

@@ -37,7 +37,7 @@ async fn an_event_starts_what_it_triggers_once() {
         .engine
         .publish(event("paid", "e2", json!({"total": 500})));
     assert_eq!(again.await.unwrap(), first);
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
     let other = lab
         .engine
         .publish(event("paid", "e2", json!({"total": 501})));
@@ -60,7 +60,7 @@ async fn a_schedule_starts_at_its_times_and_once_for_those_it_missed() {
     let survey = lab.engine.survey().await.unwrap();
     let next = survey.scheduled[0].next.unwrap();
     assert_eq!(next.to_string(), "2026-01-05T02:00:00Z");
-    crate::recovery::all_is_well(&lab).await;
+    crate::lab::all_is_well(&lab).await;
     assert_eq!(lab.ids().await[0], "nightly~20260104T020000Z".into());
     assert_eq!(lab.ids().await.len(), 2);
 }

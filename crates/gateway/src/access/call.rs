@@ -12,9 +12,10 @@ use stateway_model::{DefinitionName, Execution, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_provider_api::filter::{DefinitionPattern, Hints};
 use stateway_provider_api::{Approval, Call, Escalation, InboxHints};
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::control::AccessControl;
+use super::not_found;
 use super::refusal::{denied, hidden};
 use crate::convert;
 
@@ -34,7 +35,7 @@ pub(crate) struct ApiCall {
 
 /// The last decision about a call, for records.
 #[derive(Clone, Default)]
-pub(crate) struct Decided(Arc<Mutex<Option<Decision>>>);
+struct Decided(Arc<Mutex<Option<Decision>>>);
 
 /// What a caller may do.
 #[derive(Clone)]
@@ -64,7 +65,7 @@ impl Deref for ApiCall {
 
 impl Decided {
     /// The last decision; none if the call was not decided by rules.
-    pub(crate) fn get(&self) -> Option<Decision> {
+    fn get(&self) -> Option<Decision> {
         let decided = self.0.lock();
         decided.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -84,14 +85,26 @@ impl Access {
         })
     }
 
-    /// Notes for the record of the call that the caller may not know of what it named.
-    pub(crate) fn note_hidden(&self) {
-        if let Self::Ruled(ruled) = self {
-            ruled.decided.set(&Decision {
-                allowed: false,
-                rule: None,
-                permission: Permission::Read,
-            });
+    /// How the rules decided about a call that has ended, for its record; none without rules. `failed` is the code
+    /// of its error, `permission` the one of its method and `provider` the one that its request names.
+    pub(crate) fn decision(
+        &self,
+        failed: Option<Code>,
+        permission: Option<Permission>,
+        provider: Option<&str>,
+    ) -> Option<Decision> {
+        let Self::Ruled(ruled) = self else {
+            return None;
+        };
+        let last = ruled.decided.get();
+        match failed {
+            Some(Code::PermissionDenied) => last,
+            Some(Code::NotFound) => not_found::decision(last, permission, || {
+                let object = provider.map_or_else(Object::default, Object::of_provider);
+                ruled.grants.allows(Permission::Read, &object)
+            }),
+            // A refusal that the call has survived, or that did not end it, is not its outcome.
+            _ => last.filter(|decision| decision.allowed),
         }
     }
 
@@ -326,14 +339,6 @@ impl ApiCall {
         Self { call, access }
     }
 
-    /// The decisions about this call, for a record of it. None without rules.
-    pub(crate) fn decided(&self) -> Option<Decided> {
-        match &self.access {
-            Access::Open => None,
-            Access::Ruled(ruled) => Some(ruled.decided.clone()),
-        }
-    }
-
     /// The same call with another deadline.
     pub(crate) fn until(&self, deadline: std::time::Instant) -> Self {
         let mut call = self.clone();
@@ -376,10 +381,18 @@ impl ApiCall {
         }
     }
 
-    /// Whether the caller has a permission for everything of a provider.
+    /// Whether the caller has a permission for everything of a provider. If not, nothing is decided: what is not
+    /// known yet can still allow it.
     pub(crate) fn has_all(&self, permission: Permission, provider: &ProviderId) -> bool {
+        let Access::Ruled(ruled) = &self.access else {
+            return true;
+        };
         let object = Object::of_provider(provider.as_str());
-        self.decide(permission, &object).allowed
+        let decision = ruled.grants.decide(permission, &object);
+        if decision.allowed {
+            ruled.decided.set(&decision);
+        }
+        decision.allowed
     }
 
     /// Refuses what no rule certainly allows.

@@ -9,7 +9,7 @@ use stateway_access::Permission::{
 };
 
 /// Every method of the API, by service.
-const METHODS: [(&str, Permission); 47] = [
+const METHODS: [(&str, Permission); 48] = [
     // Executions
     ("StartExecution", Start),
     ("GetExecution", Read),
@@ -35,6 +35,7 @@ const METHODS: [(&str, Permission); 47] = [
     ("GetDefinition", Read),
     ("ListDefinitions", Read),
     ("DeleteDefinition", Define),
+    ("MigrateDefinition", Define),
     ("ValidateDefinition", Read),
     // Approvals
     ("ListApprovals", Read),

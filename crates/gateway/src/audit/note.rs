@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::Extensions;
-use stateway_access::Decision;
+use stateway_access::{Decision, Permission};
 use stateway_proto::v1;
 use tokio::sync::Notify;
 
@@ -30,7 +30,7 @@ pub(super) struct Known {
     pub(super) result: String,
     pub(super) permission: &'static str,
     pub(super) rule: Option<Arc<str>>,
-    /// An access rule, or the absence of one, hides or refuses the object, whatever the code says.
+    /// The access rules refuse the object, or hide whether it exists.
     pub(super) is_refused: bool,
 }
 
@@ -46,6 +46,11 @@ impl Note {
         known.is_asked = true;
         request_id.clone_into(&mut known.request_id);
         object.clone_into(&mut known.object);
+    }
+
+    /// The permission that the method needs.
+    pub(crate) fn needs(&self, permission: Permission) {
+        self.lock().permission = permission.as_str();
     }
 
     /// The id that the caller chose for a new execution.

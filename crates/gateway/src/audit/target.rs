@@ -18,6 +18,17 @@ pub(crate) trait Target {
     fn execution_id(&self) -> &str {
         ""
     }
+
+    /// The id of the provider that the resource belongs to, as the caller wrote it; none if the request names no
+    /// provider, or several.
+    fn provider(&self) -> Option<Box<str>> {
+        provider_in(&self.target()).map(Into::into)
+    }
+}
+
+/// The provider in the name of a resource.
+fn provider_in(name: &str) -> Option<&str> {
+    name.strip_prefix("providers/")?.split('/').next()
 }
 
 macro_rules! targets {
@@ -37,6 +48,7 @@ targets! {
     ResolveEscalationRequest => name,
     GetDefinitionRequest => name,
     DeleteDefinitionRequest => name,
+    MigrateDefinitionRequest => name,
     GetExecutionRequest => name,
     WaitExecutionRequest => name,
     GetStepRequest => name,
@@ -83,6 +95,14 @@ impl Target for v1::WatchExecutionsRequest {
             Cow::Owned(self.names.join(", "))
         }
     }
+
+    fn provider(&self) -> Option<Box<str>> {
+        let first = self.names.first().unwrap_or(&self.parent);
+        let first = provider_in(first)?;
+        let mut names = self.names.iter();
+        let is_only = names.all(|name| provider_in(name) == Some(first));
+        is_only.then(|| first.into())
+    }
 }
 
 impl Target for v1::StartExecutionRequest {
@@ -107,11 +127,19 @@ impl Target for v1::ApplyDefinitionRequest {
             ))
         }
     }
+
+    fn provider(&self) -> Option<Box<str>> {
+        provider_in(&self.parent).map(Into::into)
+    }
 }
 
 impl Target for v1::ValidateDefinitionRequest {
     fn target(&self) -> Cow<'_, str> {
         Cow::Owned(portable_name(&self.source).unwrap_or_default())
+    }
+
+    fn provider(&self) -> Option<Box<str>> {
+        None
     }
 }
 
@@ -176,6 +204,30 @@ mod tests {
     }
 
     #[test]
+    fn the_provider_of_a_request_is_the_only_one_that_it_names() {
+        let provider = |name: &str| {
+            let request = v1::GetExecutionRequest {
+                name: name.into(),
+                ..Default::default()
+            };
+            request.provider()
+        };
+        assert_eq!(provider("providers/b/executions/1").as_deref(), Some("b"));
+        assert_eq!(provider("definitions/order"), None);
+        let watch = |names: &[&str]| {
+            let request = v1::WatchExecutionsRequest {
+                names: names.iter().map(ToString::to_string).collect(),
+                ..Default::default()
+            };
+            request.provider()
+        };
+        let (b, c) = ("providers/b/executions/1", "providers/c/executions/1");
+        assert_eq!(watch(&[b, b]).as_deref(), Some("b"));
+        assert_eq!(watch(&[b, c]), None);
+        assert_eq!(watch(&[]), None);
+    }
+
+    #[test]
     fn every_method_is_known_as_a_mutation_or_as_a_read() {
         let mutations = [
             "AdoptDefinition",
@@ -186,6 +238,7 @@ mod tests {
             "DeleteDefinition",
             "DisableTrigger",
             "EnableTrigger",
+            "MigrateDefinition",
             "PauseExecution",
             "PublishEvent",
             "PurgeExecution",

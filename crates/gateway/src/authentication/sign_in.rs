@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
-use stateway_identity::Secret;
 use stateway_identity::sign_in::{SignInPage, SignInProblem};
+use stateway_identity::{Identity, Secret};
 
 use super::provider::OpenIdProvider;
 use super::{AuthenticationError, AuthenticationSettings};
@@ -235,17 +235,26 @@ pub(crate) enum SignInAnswer {
         status: StatusCode,
         page: Box<SignInPage>,
         cookies: Vec<HeaderValue>,
+        /// Whose key was refused.
+        owner: Option<Arc<Identity>>,
     },
     /// Says which method this address takes.
     Method(&'static str),
 }
 
 impl SignInAnswer {
-    /// Why somebody who tried to sign in was refused. A provider that cannot be reached refuses nobody.
-    pub(crate) fn refusal(&self) -> Option<&'static str> {
+    /// Why somebody who tried to sign in was refused, and who, if that is known. A provider that cannot be reached
+    /// refuses nobody.
+    pub(crate) fn refusal(&self) -> Option<(&'static str, Option<Arc<Identity>>)> {
         match self {
-            Self::Page { status, page, .. } if *status != StatusCode::SERVICE_UNAVAILABLE => {
-                page.problem.as_ref().map(|problem| problem.reason)
+            Self::Page {
+                status,
+                page,
+                owner,
+                ..
+            } if *status != StatusCode::SERVICE_UNAVAILABLE => {
+                let problem = page.problem.as_ref();
+                problem.map(|problem| (problem.reason, owner.clone()))
             }
             _ => None,
         }
@@ -257,7 +266,16 @@ impl SignInAnswer {
             status,
             page: Box::new(page),
             cookies: Vec::new(),
+            owner: None,
         }
+    }
+
+    /// The same refusal with the owner of the key, for its record.
+    fn of_owner(mut self, of: Option<Arc<Identity>>) -> Self {
+        if let Self::Page { owner, .. } = &mut self {
+            *owner = of;
+        }
+        self
     }
 
     fn with_cookie(mut self, cookie: HeaderValue) -> Self {

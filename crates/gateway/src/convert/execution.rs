@@ -206,9 +206,9 @@ const fn phase(from: Option<AttemptPhase>) -> v1::AttemptPhase {
         Some(AttemptPhase::Started) => v1::AttemptPhase::Started,
         Some(AttemptPhase::Succeeded) => v1::AttemptPhase::Succeeded,
         Some(AttemptPhase::Failed) => v1::AttemptPhase::Failed,
-        Some(AttemptPhase::UndoStarted) => v1::AttemptPhase::CompensationStarted,
-        Some(AttemptPhase::Undone) => v1::AttemptPhase::CompensationSucceeded,
-        Some(AttemptPhase::UndoFailed) => v1::AttemptPhase::CompensationFailed,
+        Some(AttemptPhase::CompensationStarted) => v1::AttemptPhase::CompensationStarted,
+        Some(AttemptPhase::Compensated) => v1::AttemptPhase::CompensationSucceeded,
+        Some(AttemptPhase::CompensationFailed) => v1::AttemptPhase::CompensationFailed,
     }
 }
 

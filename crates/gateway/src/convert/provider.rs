@@ -2,8 +2,8 @@
 
 use stateway_proto::v1;
 use stateway_proto::v1::provider_health::{Breaker, Status};
-use stateway_provider_api::Capabilities;
 use stateway_provider_api::table::{Row, Scope};
+use stateway_provider_api::{Capabilities, for_each_capability};
 
 use super::{int32, reason, sub_state, timestamp};
 use crate::upstream::{Position, Serving, Upstream};
@@ -66,84 +66,10 @@ pub(crate) fn table_row(row: &Row) -> v1::TableRow {
     }
 }
 
+/// A capability that either side lacks does not compile.
 fn capabilities(from: Capabilities) -> v1::Capabilities {
-    // Taken apart by name, so that a new capability cannot be forgotten here.
-    let Capabilities {
-        start,
-        start_idempotent,
-        start_delayed,
-        list,
-        list_hints,
-        history,
-        history_newest_first,
-        watch_one,
-        watch_end,
-        watch_all,
-        signal,
-        signal_idempotent,
-        cancel,
-        kill,
-        pause,
-        resume,
-        retry_now,
-        retry_now_idempotent,
-        retry_from,
-        retry_from_idempotent,
-        steps,
-        retries,
-        payloads,
-        labels,
-        purge,
-        definitions,
-        apply_definition,
-        count,
-        cancel_compensation,
-        portable_definitions,
-        triggers,
-        approvals,
-        watch_approvals,
-        workers,
-        event_log,
-        recovery,
-        store,
-    } = from;
-    v1::Capabilities {
-        start,
-        start_idempotent,
-        start_delayed,
-        list,
-        list_hints,
-        history,
-        history_newest_first,
-        watch_one,
-        watch_end,
-        watch_all,
-        signal,
-        signal_idempotent,
-        cancel,
-        kill,
-        pause,
-        resume,
-        retry_now,
-        retry_now_idempotent,
-        retry_from,
-        retry_from_idempotent,
-        steps,
-        retries,
-        payloads,
-        labels,
-        purge,
-        definitions,
-        apply_definition,
-        count,
-        cancel_compensation,
-        portable_definitions,
-        triggers,
-        approvals,
-        watch_approvals,
-        workers,
-        event_log,
-        recovery,
-        store,
+    macro_rules! converted {
+        ($( $(#[$doc:meta])* $name:ident, )+) => { v1::Capabilities { $( $name: from.$name, )+ } };
     }
+    for_each_capability!(converted)
 }

@@ -25,7 +25,6 @@ use tonic_web::{GrpcWebLayer, GrpcWebService};
 use tower::{Layer, Service};
 
 use super::describe::{Described, DescribedBody, described};
-use super::not_found;
 use super::origin::{AllowedOrigins, Origin, Refused, Sender};
 use super::peer::Link;
 use super::people;
@@ -196,10 +195,13 @@ impl Front {
             && asks.is_some_and(is_sign_in)
         {
             let (parts, body) = request.into_parts();
-            let asked = Request::from_parts(parts.clone(), Body::empty());
+            let mut asked = Request::from_parts(parts.clone(), Body::empty());
             let request = Request::from_parts(parts, body);
             let answer = authentication.answer_sign_in(sign_in, request, jar).await;
-            if let Some(reason) = answer.refusal() {
+            if let Some((reason, owner)) = answer.refusal() {
+                if let Some(owner) = owner {
+                    asked.extensions_mut().insert(owner);
+                }
                 self.record(&asked, Code::Unauthenticated, reason).await;
             }
             return self.answer_sign_in(answer).await;
@@ -212,8 +214,8 @@ impl Front {
             }
             Err(refused) => Err(refused),
         };
-        // What stays open is checked again.
-        let stays_open = kind == Kind::Page || CallKind::of(path) == CallKind::Stream;
+        // What stays open is checked again. A start can wait for the end of its execution.
+        let stays_open = kind == Kind::Page || CallKind::of(path) != CallKind::Plain;
         let proof = identified.as_ref().ok().filter(|_| stays_open);
         let proof = proof.map(|identified| {
             let (headers, identity) = (request.headers(), identified.identity.clone());
@@ -293,11 +295,7 @@ impl Front {
         }
         let audit = self.audit.clone().filter(|_| is_page);
         let record = audit.map(|audit| audit.stream_refusal(&request));
-        let began = tokio::time::Instant::now();
         let mut response = self.within_quota(kind, request, &identity).await;
-        if self.access.is_some() && not_found::is_not_found(&response) {
-            tokio::time::sleep_until(not_found::answer_time(began)).await;
-        }
         if let (Some(session), Some(jar), Some(authentication), false) =
             (session, jar, &self.authentication, is_live)
         {
@@ -316,28 +314,41 @@ impl Front {
     async fn within_quota(
         &self,
         kind: Kind,
-        request: Request<Body>,
+        mut request: Request<Body>,
         identity: &Identity,
     ) -> Response<DescribedBody> {
         let Some(quotas) = &self.quotas else {
             return self.route(kind, request).await;
         };
         let called = CallKind::of(request.uri().path());
-        match quotas.admit(identity, called, Instant::now()) {
-            Ok(permit) => {
-                let is_stream = called == CallKind::Stream;
-                let metered = permit.clone();
-                let request =
-                    request.map(|body| Body::new(MeteredBody::new(body, metered, is_stream)));
-                let response = self.route(kind, request).await;
-                response.map(|body| body.keeping(permit))
-            }
+        let permit = match quotas.admit(identity, called, Instant::now()) {
+            Ok(permit) => permit,
             Err(exceeded) => {
-                let code = Code::ResourceExhausted;
-                self.record(&request, code, exceeded.reason).await;
-                beyond_quota(kind, &exceeded)
+                self.record(&request, Code::ResourceExhausted, exceeded.reason)
+                    .await;
+                return beyond_quota(kind, &exceeded);
             }
+        };
+        // Calls of pages do not pass this place.
+        if kind == Kind::Page || called == CallKind::Start {
+            request.extensions_mut().insert(permit.caller());
         }
+        let audit = self.audit.clone().filter(|_| kind == Kind::Page);
+        let record = audit.map(|audit| audit.stream_refusal(&request));
+        let is_stream = called == CallKind::Stream;
+        let metered = permit.clone();
+        let request = request.map(|body| Body::new(MeteredBody::new(body, metered, is_stream)));
+        let response = self.route(kind, request).await;
+        if kind == Kind::Page
+            && people::is_live(&response)
+            && let Err(exceeded) = permit.become_stream()
+        {
+            if let Some(record) = record {
+                record.write(Code::ResourceExhausted, exceeded.reason);
+            }
+            return beyond_quota(kind, &exceeded);
+        }
+        response.map(|body| body.keeping(permit))
     }
 
     async fn answer_sign_in(&self, answer: SignInAnswer) -> Response<DescribedBody> {
@@ -347,6 +358,7 @@ impl Front {
                 status,
                 page,
                 cookies,
+                ..
             } => self.sign_in_page(status, *page, cookies).await,
             SignInAnswer::Method(method) => {
                 let text = format!("This address takes {method}.\n");

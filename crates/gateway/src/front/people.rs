@@ -53,6 +53,12 @@ pub(super) fn is_live_stream(headers: &HeaderMap) -> bool {
     accepts.is_some_and(|accept| accept.as_bytes().starts_with(b"text/event-stream"))
 }
 
+/// Whether a page stays open and reports changes, whatever its request has asked for.
+pub(super) fn is_live<B>(response: &Response<B>) -> bool {
+    let content = response.headers().get(CONTENT_TYPE);
+    content.is_some_and(|content| content.as_bytes().starts_with(b"text/event-stream"))
+}
+
 /// A file of the dashboard that every visitor may have: style, script and icon.
 pub(super) fn is_asset(path: &str) -> bool {
     path.starts_with("/assets/")

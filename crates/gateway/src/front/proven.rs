@@ -39,6 +39,26 @@ pub(super) async fn until_proof_ends(
     })
 }
 
+/// The wait of a start for the end of its execution, until the proof of its request ends. It is in the extensions of
+/// the request.
+#[derive(Clone)]
+pub(crate) struct ProvenWait {
+    proof: StreamProof,
+    record: Option<StreamRefusal>,
+}
+
+impl ProvenWait {
+    pub(super) const fn new(proof: StreamProof, record: Option<StreamRefusal>) -> Self {
+        Self { proof, record }
+    }
+
+    /// Resolves when the proof is not accepted any more, and reports that.
+    pub(crate) async fn ended(self) {
+        let end = self.proof.ended().await;
+        report(&end, self.record);
+    }
+}
+
 /// Reports the end of a stream.
 pub(super) fn report(end: &ProofEnd, record: Option<StreamRefusal>) -> Status {
     let (status, reason) = (end.status(), end.reason());

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use axum::Router;
 use axum::http::{Request, Response};
@@ -18,9 +19,10 @@ use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
 use super::peer::{Peer, VisitorAddress};
-use super::proven;
+use super::proven::{self, ProvenWait};
 use crate::audit::Auditor;
 use crate::authentication::StreamProof;
+use crate::quota::{CallKind, CallerQuota, Exceeded};
 
 /// What a service answers, as the generated services return it.
 type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
@@ -75,16 +77,44 @@ impl Services {
 
     /// The answer of the service that the path names.
     pub(super) fn answer(&self, mut request: Request<Body>) -> Answer {
+        let kind = CallKind::of(request.uri().path());
+        if kind == CallKind::Start
+            && let Some(quota) = request.extensions().get::<CallerQuota>()
+            && let Err(exceeded) = quota.start(Instant::now())
+        {
+            return self.beyond_quota(request, exceeded);
+        }
         let proof = request.extensions_mut().remove::<StreamProof>();
         let Some(proof) = proof else {
             return self.serve(request);
         };
         let audit = self.audit.clone();
         let record = audit.map(|audit| audit.stream_refusal(&request));
+        if kind == CallKind::Start {
+            // The start itself has an answer, whatever becomes of the proof.
+            request
+                .extensions_mut()
+                .insert(ProvenWait::new(proof, record));
+            return self.serve(request);
+        }
         let served = self.serve(request);
         proven::until_proof_ends(served, proof, record)
             .map(Ok)
             .boxed()
+    }
+
+    /// Refuses a start, and records that.
+    fn beyond_quota(&self, request: Request<Body>, exceeded: Exceeded) -> Answer {
+        let audit = self.audit.clone();
+        async move {
+            let status = exceeded.status();
+            if let Some(audit) = audit {
+                let recorded = audit.refused(&request, status.code(), exceeded.reason);
+                recorded.await;
+            }
+            Ok(status.into_http())
+        }
+        .boxed()
     }
 
     fn serve(&self, request: Request<Body>) -> Answer {

@@ -20,7 +20,7 @@ pub struct Quota {
     pub requests_per_second: Option<f64>,
     /// Calls of `StartExecution` per second.
     pub starts_per_second: Option<f64>,
-    /// Open watches, waits and worker sessions.
+    /// Open watches, waits, worker sessions and live pages.
     pub max_streams: Option<u64>,
     /// Bytes of request messages that are under way.
     pub max_request_bytes: Option<u64>,

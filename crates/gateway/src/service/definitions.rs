@@ -1,6 +1,7 @@
 //! `stateway.v1.Definitions`.
 
 mod delete;
+mod migrate;
 mod name;
 mod native;
 mod report;
@@ -20,7 +21,7 @@ use stateway_provider_api::{ApplyPortableRequest, ErrorKind, PortableDefinition,
 use tonic::{Request, Response, Status};
 
 use super::executions::page_token_refused;
-use super::{Shell, triggers, validate};
+use super::{Shell, home, triggers, validate};
 use crate::access::ApiCall;
 use crate::convert;
 use crate::similar;
@@ -88,6 +89,17 @@ impl Service for Definitions {
             .await
     }
 
+    async fn migrate_definition(
+        &self,
+        request: Request<v1::MigrateDefinitionRequest>,
+    ) -> Result<Response<v1::MigrateDefinitionResponse>, Status> {
+        self.shell
+            .run("MigrateDefinition", request, |call, message| {
+                self.migrate(call, message)
+            })
+            .await
+    }
+
     async fn validate_definition(
         &self,
         request: Request<v1::ValidateDefinitionRequest>,
@@ -101,7 +113,9 @@ impl Service for Definitions {
 }
 
 impl Definitions {
-    /// Every provider gets it, so that each can run it; a provider that has it already changes nothing.
+    /// Every provider gets it, so that each can run it; a provider that has it already changes nothing. The
+    /// default provider is the last one: its trigger starts executions, and those of the others are disabled
+    /// before.
     async fn apply(
         &self,
         call: ApiCall,
@@ -116,11 +130,11 @@ impl Definitions {
                 .hint("Set `parent` to the provider to apply one of its native definitions.")
                 .into());
         }
-        let upstreams = if request.validate_only {
+        let mut upstreams = if request.validate_only {
             Vec::new()
         } else {
             self.directory
-                .all(&call.access, Topic::PORTABLE_DEFINITIONS)?
+                .in_order(&call.access, Topic::PORTABLE_DEFINITIONS)?
         };
         let file = source_name(&request.source_name)?;
         let request_id = validate::request_id(&call, &request.request_id)?;
@@ -132,6 +146,14 @@ impl Definitions {
         }
         let mut definition = checked(&name, &parsed, &request.source);
         let mut changed = false;
+        if upstreams.len() > 1 {
+            let places = home::places(&call, &upstreams, &name.id).await?;
+            let home = places.home.map(|home| home.upstream.id.clone());
+            // A definition that is new has its default on the first provider.
+            let home = home.unwrap_or_else(|| upstreams[0].id.clone());
+            upstreams.sort_by_key(|upstream| upstream.id == home);
+        }
+        let last = upstreams.last().copied();
         for upstream in upstreams {
             let apply = ApplyPortableRequest {
                 source: request.source.clone(),
@@ -145,6 +167,13 @@ impl Definitions {
             let applied = applied.await?;
             definition.create_time = Some(convert::timestamp(applied.definition.create_time));
             changed |= applied.changed;
+            if let Some(home) = last.filter(|home| home.id != upstream.id)
+                && parsed.definition.trigger.is_some()
+            {
+                let found = find(&call, upstream, &name.id, None).await?;
+                let placed = home::Placed { upstream, found };
+                home::disable_elsewhere(&call, &placed, home).await?;
+            }
         }
         Ok(v1::ApplyDefinitionResponse {
             definition: Some(definition),
@@ -163,7 +192,7 @@ impl Definitions {
         }
         let mut upstreams = self
             .directory
-            .all(&call.access, Topic::PORTABLE_DEFINITIONS)?;
+            .in_order(&call.access, Topic::PORTABLE_DEFINITIONS)?;
         let (name, revision) = name::parse(&request.name)?;
         let full = name.to_string();
         let reads = |upstream: &&Arc<Upstream>| call.access.reads_definition(&upstream.id, &full);
@@ -171,16 +200,26 @@ impl Definitions {
             // What may not be read does not exist, with any revision.
             upstreams.retain(reads);
             if upstreams.is_empty() {
-                call.access.note_hidden();
                 let refusal = similar::no_portable_definition(&call, &[], &name.id);
                 return Err(refusal.await.into());
             }
+        }
+        // The default provider first: its trigger is the one that starts executions.
+        let mut home = upstreams.first().map(|only| only.id.clone());
+        if upstreams.len() > 1
+            && let Ok(places) = home::places(&call, &upstreams, &name.id).await
+        {
+            home = places.home.map(|home| home.upstream.id.clone());
+            upstreams.sort_by_key(|upstream| Some(&upstream.id) != home.as_ref());
         }
         let mut missing = None;
         for upstream in &upstreams {
             match find(&call, upstream, &name.id, revision.as_deref()).await {
                 Ok(found) => {
                     let mut answer = shown(found, true);
+                    let home = home.filter(|_| !answer.deleted);
+                    answer.default_provider =
+                        home.map(|home| home.resource_name()).unwrap_or_default();
                     let guarded = upstream.within(&call);
                     let all = guarded
                         .portable_definitions(Verb::PortableDefinitions, |definitions, call| {

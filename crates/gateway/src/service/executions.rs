@@ -147,23 +147,29 @@ impl Executions {
         if current == etag {
             return Ok(());
         }
-        let message = format!("the execution has changed and is now {sub_state}");
+        let message = match sub_state {
+            Some(sub_state) => format!("the execution has changed and is now {sub_state}"),
+            None => "the execution has changed".to_owned(),
+        };
         let error = Error::new(ErrorKind::Conflict, verb, message)
             .with_hint("Read the execution again, then decide.");
         Err(status::of_provider(&name.provider, &error))
     }
 
-    /// The etag and the sub-state of an execution now. An execution of which the provider has read only
-    /// a part has no etag, so whether it has changed is not known.
+    /// The etag of an execution now, and its sub-state if the caller may read the execution. An execution of which
+    /// the provider has read only a part has no etag, so whether it has changed is not known.
     async fn current_etag(
         &self,
         call: &ApiCall,
         name: &ExecutionName,
-    ) -> Result<(String, SubState), Status> {
+    ) -> Result<(String, Option<SubState>), Status> {
         let current = self.read(call, name, View::Basic).await?;
         match current.etag() {
             etag if etag.is_empty() => Err(no_etag(name)),
-            etag => Ok((etag, current.sub_state)),
+            etag => {
+                let is_readable = call.access.reads(&current);
+                Ok((etag, is_readable.then_some(current.sub_state)))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use futures::{Stream, StreamExt};
 use prost::Message;
+use stateway_proto::v1;
 use tonic::{Code, Status};
 
 use crate::descriptor::API;
@@ -14,7 +15,21 @@ pub(super) fn fitting<M: Message>(method: &str, most: usize, answer: M) -> Resul
     if bytes <= most {
         return Ok(answer);
     }
-    Err(too_large(method, most, bytes, &answer.encode_to_vec()))
+    Err(too_large(method, most, bytes, &answer.encode_to_vec()).into())
+}
+
+/// An execution if it fits. If it does not, the error names the execution: the caller may not know its name yet.
+pub(super) fn fitting_execution(
+    method: &str,
+    most: usize,
+    execution: v1::Execution,
+) -> Result<v1::Execution, Status> {
+    let bytes = execution.encoded_len();
+    if bytes <= most {
+        return Ok(execution);
+    }
+    let refusal = too_large(method, most, bytes, &execution.encode_to_vec());
+    Err(refusal.with("execution", execution.name).into())
 }
 
 /// A stream that ends with an error at the first message that does not fit.
@@ -26,7 +41,7 @@ pub(super) fn fitting_stream<M: Message, S: Stream<Item = Result<M, Status>>>(
     messages.map(move |message| fitting(method, most, message?))
 }
 
-fn too_large(method: &str, most: usize, bytes: usize, answer: &[u8]) -> Status {
+fn too_large(method: &str, most: usize, bytes: usize, answer: &[u8]) -> Refusal {
     let largest = API.largest_field(method, answer);
     let by_field = if largest.path.is_empty() {
         String::new()
@@ -49,12 +64,10 @@ fn too_large(method: &str, most: usize, bytes: usize, answer: &[u8]) -> Status {
         .with("bytes", bytes.to_string())
         .with("max_bytes", most.to_string())
         .hint(ways.join(" "))
-        .into()
 }
 
 #[cfg(test)]
 mod tests {
-    use stateway_proto::v1;
     use tonic_types::StatusExt;
 
     use super::*;

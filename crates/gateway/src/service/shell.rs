@@ -11,14 +11,16 @@ use std::time::{Duration, Instant};
 use axum::http::{Extensions, HeaderName};
 use futures::Stream;
 use metrics::{Counter, Histogram, counter, histogram};
+use stateway_access::Decision;
 use stateway_identity::{Identity, ProofError};
+use stateway_proto::v1;
 use stateway_provider_api::Call;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Response, Status};
 use tracing::Instrument;
 
 use super::oversize;
-use crate::access::{Access, AccessControl, ApiCall, Decided, permission_of};
+use crate::access::{self, Access, AccessControl, ApiCall, permission_of};
 use crate::audit::{Note, Target};
 use crate::authentication::Unauthenticated;
 use crate::caller::{self, Caller};
@@ -120,11 +122,16 @@ impl Shell {
         let budget = Budget::of(&metadata, limits.default_deadline, limits.max_deadline);
         let sent = sent_id(&metadata);
         let correlation = sent.clone().unwrap_or_else(|| self.next_id());
+        let permission = permission_of(method);
         let note = Note::of(&extensions);
         if let Some(note) = &note {
             note.asked(&correlation, &message.target());
             note.chose(message.execution_id());
+            if let Some(permission) = permission.filter(|_| self.access.is_some()) {
+                note.needs(permission);
+            }
         }
+        let provider = self.access.as_ref().and_then(|_| message.provider());
         let span = tracing::info_span!("rpc", method, request_id = %correlation);
         let account = Account {
             shell: self,
@@ -133,7 +140,6 @@ impl Shell {
             span: &span,
             is_closed: false,
         };
-        let permission = permission_of(method);
         let asked = caller::of(&extensions, &metadata).and_then(|Caller { actor, roles }| {
             if let Some(note) = &note {
                 note.named(&actor, &roles);
@@ -147,7 +153,7 @@ impl Shell {
             Ok(ApiCall::new(call, self.access(&extensions)?))
         });
         // The decisions about the call, for the audit log.
-        let decided = asked.as_ref().ok().and_then(ApiCall::decided);
+        let access = asked.as_ref().ok().map(|call| call.access.clone());
         let entered = asked.and_then(|call| call.enter(method, permission).map(|()| call));
         let outcome = match entered {
             Ok(call) => {
@@ -158,16 +164,22 @@ impl Shell {
             Err(refused) => Err(refused),
         };
         account.close(&outcome);
-        if outcome.is_err() {
-            count_denial(method, decided.as_ref());
+        let failed = outcome.as_ref().err().map(Status::code);
+        let decision = access.and_then(|it| it.decision(failed, permission, provider.as_deref()));
+        let is_denied = decision.as_ref().is_some_and(|it| !it.allowed);
+        if let Some(decision) = decision.as_ref().filter(|_| is_denied) {
+            count_denial(method, decision);
         }
         if let Some(note) = &note {
-            if let Some(decision) = decided.and_then(|decided| decided.get()) {
-                note.decided(&decision);
+            if let Some(decision) = &decision {
+                note.decided(decision);
             }
             if let Ok(answer) = &outcome {
                 note.answered(answer);
             }
+        }
+        if is_denied && failed == Some(Code::NotFound) {
+            access::not_found_pause(began.elapsed()).await;
         }
         match outcome {
             Ok(answer) => {
@@ -194,6 +206,15 @@ impl Shell {
             Some(identity) => Ok(Access::ruled(control, identity)),
             None => Err(Unauthenticated::from(ProofError::Missing).status()),
         }
+    }
+
+    /// An execution that replaces the answer of a call, if it fits into one message.
+    pub(crate) fn fitting_execution(
+        &self,
+        method: &str,
+        execution: v1::Execution,
+    ) -> Result<v1::Execution, Status> {
+        oversize::fitting_execution(method, self.limits.max_message_bytes, execution)
     }
 
     /// The messages of a stream; it ends with an error at the first one that does not fit.
@@ -282,14 +303,10 @@ impl Drop for Account<'_> {
 }
 
 /// Counts a call that the access rules have denied.
-fn count_denial(method: &'static str, decided: Option<&Decided>) {
-    let denied = decided.and_then(Decided::get);
-    let denied = denied.filter(|decision| !decision.allowed);
-    if let Some(decision) = denied {
-        let permission = decision.permission.as_str();
-        counter!("stateway_access_denials_total", "method" => method, "permission" => permission)
-            .increment(1);
-    }
+fn count_denial(method: &'static str, decision: &Decision) {
+    let permission = decision.permission.as_str();
+    counter!("stateway_access_denials_total", "method" => method, "permission" => permission)
+        .increment(1);
 }
 
 fn out_of_time(method: &str) -> Status {

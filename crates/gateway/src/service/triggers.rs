@@ -11,7 +11,7 @@ use stateway_proto::v1::triggers_server::Triggers as Service;
 use stateway_provider_api::{DisabledTrigger, PublishRequest, SwitchTriggerRequest, Verb};
 use tonic::{Request, Response, Status};
 
-use super::{Shell, validate};
+use super::{Shell, home, validate};
 use crate::access::ApiCall;
 use crate::convert;
 use crate::status::Refusal;
@@ -66,47 +66,80 @@ impl Triggers {
         request: v1::PublishEventRequest,
     ) -> Result<v1::PublishEventResponse, Status> {
         let parent = validate::required("parent", &request.parent)?;
-        let upstream = self
-            .directory
-            .one(&call.access, "parent", parent, Topic::TRIGGERS)?;
+        let upstreams = match parent {
+            "providers/-" => self.directory.in_order(&call.access, Topic::TRIGGERS)?,
+            one => {
+                let topic = Topic::TRIGGERS;
+                vec![self.directory.one(&call.access, "parent", one, topic)?]
+            }
+        };
         let event = validate::text("event", request.event)?;
         if event.is_empty() {
             return Err(Refusal::invalid("event", "an event needs a name").into());
         }
         let labels = validate::labels(request.labels)?;
         // Which definitions the event starts is up to the provider, so all of them must be allowed.
-        let object = Object {
-            provider: Some(upstream.id.as_str()),
-            definition: None,
-            labels: KnownLabels::All(&labels),
-            role: None,
-        };
-        let what = format!("every definition on provider `{}`", upstream.id);
-        call.require(Permission::Start, &object, &what)?;
+        for upstream in &upstreams {
+            let object = Object {
+                provider: Some(upstream.id.as_str()),
+                definition: None,
+                labels: KnownLabels::All(&labels),
+                role: None,
+            };
+            let what = format!("every definition on provider `{}`", upstream.id);
+            call.require(Permission::Start, &object, &what)?;
+        }
         let publish = PublishRequest {
             event,
             payload: request.payload.map(convert::payload_from),
             labels,
             request_id: validate::request_id(&call, &request.request_id)?,
         };
-        let guarded = upstream.within(&call);
-        let published = guarded.triggers(Verb::PublishEvent, |triggers, call| {
-            triggers.publish(call, publish)
-        });
-        let published = published.await?;
-        let executions = published.started.into_iter();
-        let refused = published.refused.into_iter();
-        Ok(v1::PublishEventResponse {
-            executions: executions
-                .map(|id| ExecutionName::new(upstream.id.clone(), id).to_string())
-                .collect(),
-            refused: refused
-                .map(|refused| v1::RefusedTrigger {
+        let mut answer = v1::PublishEventResponse::default();
+        for upstream in &upstreams {
+            let publish = publish.clone();
+            let guarded = upstream.within(&call);
+            let published = guarded.triggers(Verb::PublishEvent, |triggers, call| {
+                triggers.publish(call, publish)
+            });
+            let published = published.await?;
+            let executions = published.started.into_iter();
+            answer.executions.extend(
+                executions.map(|id| ExecutionName::new(upstream.id.clone(), id).to_string()),
+            );
+            for refused in published.refused {
+                // On the default provider the event is answered in full.
+                if self
+                    .is_elsewhere(&call, upstream, &refused.definition)
+                    .await?
+                {
+                    continue;
+                }
+                answer.refused.push(v1::RefusedTrigger {
                     definition: definition_name(&refused.definition),
                     message: refused.reason,
-                })
-                .collect(),
-        })
+                });
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Whether the trigger of a definition starts executions on another provider.
+    async fn is_elsewhere(
+        &self,
+        call: &ApiCall,
+        upstream: &Upstream,
+        name: &str,
+    ) -> Result<bool, Status> {
+        let upstreams = self
+            .directory
+            .in_order(&call.access, Topic::PORTABLE_DEFINITIONS)?;
+        if upstreams.len() < 2 {
+            return Ok(false);
+        }
+        let places = home::places(call, &upstreams, name).await?;
+        let home = places.home;
+        Ok(home.is_some_and(|home| home.upstream.id != upstream.id))
     }
 
     async fn disable(
@@ -139,14 +172,13 @@ impl Triggers {
         self.switch(call, switch).await
     }
 
-    /// Every provider has the same portable definitions, so each of them is asked.
+    /// The trigger starts executions on the default provider of the definition, so it is switched there.
     async fn switch(
         &self,
         call: ApiCall,
         switch: SwitchTriggerRequest,
     ) -> Result<v1::Trigger, Status> {
-        let mut answer = v1::Trigger::default();
-        let upstreams = self.directory.all(&call.access, Topic::TRIGGERS)?;
+        let mut upstreams = self.directory.in_order(&call.access, Topic::TRIGGERS)?;
         let definition = DefinitionName {
             provider: None,
             id: switch.definition.as_str().into(),
@@ -154,6 +186,12 @@ impl Triggers {
         for upstream in &upstreams {
             call.require_definition(Permission::Steer, &upstream.id, &definition)?;
         }
+        if upstreams.len() > 1 {
+            let places = home::places(&call, &upstreams, &switch.definition).await?;
+            let home = places.home.map(|home| home.upstream);
+            upstreams = home.map_or_else(|| vec![upstreams[0]], |home| vec![home]);
+        }
+        let mut answer = v1::Trigger::default();
         for upstream in upstreams {
             let guarded = upstream.within(&call);
             let (request, name) = (switch.clone(), &switch.definition);

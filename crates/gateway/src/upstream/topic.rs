@@ -57,6 +57,8 @@ impl Topic {
 /// Where a request finds its provider.
 pub(crate) struct Directory {
     pub(crate) upstreams: Arc<Upstreams>,
+    /// The provider that is the default of a portable definition for which none was chosen.
+    pub(crate) default_provider: Option<ProviderId>,
 }
 
 impl Directory {
@@ -125,6 +127,17 @@ impl Directory {
         }
     }
 
+    /// The same with the default provider first.
+    pub(crate) fn in_order(
+        &self,
+        access: &Access,
+        topic: Topic,
+    ) -> Result<Vec<&Arc<Upstream>>, Status> {
+        let mut offering = self.all(access, topic)?;
+        offering.sort_by_key(|one| Some(&one.id) != self.default_provider.as_ref());
+        Ok(offering)
+    }
+
     /// Every provider that offers the topic; none at all is a refusal.
     pub(crate) fn all(&self, access: &Access, topic: Topic) -> Result<Vec<&Arc<Upstream>>, Status> {
         let offering = self.upstreams.values();
@@ -146,9 +159,6 @@ pub(crate) fn named<'u>(
 ) -> Result<&'u Arc<Upstream>, Status> {
     let found = upstreams.get(id).filter(|_| access.sees_provider(id));
     found.ok_or_else(|| {
-        if upstreams.contains_key(id) {
-            access.note_hidden();
-        }
         let known = upstreams.keys().filter(|id| access.sees_provider(id));
         let known: Vec<_> = known.map(ProviderId::as_str).collect();
         Refusal::new(

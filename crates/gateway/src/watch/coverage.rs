@@ -121,25 +121,27 @@ impl Coverage {
                 keys.collect()
             }
             Covered::Collection(Parent::One(provider), filter) => {
-                vec![collection(provider, filter, hub)]
+                vec![collection(provider, filter, hub, access)]
             }
             Covered::Collection(Parent::All, filter) => {
                 let concerned = hub
                     .upstreams
                     .keys()
                     .filter(|id| filter.concerns(id) && access.may_read(id));
-                let keys = concerned.map(|id| collection(id, filter, hub));
+                let keys = concerned.map(|id| collection(id, filter, hub, access));
                 keys.collect()
             }
         }
     }
 }
 
-/// The executions of a provider that a filter may admit. Finished executions, which may be many more than
-/// open ones, are followed only if the filter asks for them. Watches of open executions share one topic, unless
-/// there are more of them than a watch follows.
-fn collection(provider: &ProviderId, filter: &Filter, hub: &Hub) -> TopicKey {
-    let hints = filter.hints(provider);
+/// The executions of a provider that a filter may admit and the caller may read, as far as the rules say what these
+/// have. Finished executions, which may be many more than open ones, are followed only if the filter asks for them.
+/// Watches of open executions share one topic, unless there are more of them than a watch follows. So the bound of a
+/// watch does not count what others have.
+fn collection(provider: &ProviderId, filter: &Filter, hub: &Hub, access: &Access) -> TopicKey {
+    let mut hints = filter.hints(provider);
+    access.narrow(provider, &mut hints);
     let subject = if filter.decides_on_finished() && hints.admit_finished() {
         Subject::Within(Arc::new(hints))
     } else if hub.is_crowded(provider) {

@@ -20,8 +20,8 @@ use crate::status::Refusal;
 use crate::token::Sealer;
 use crate::upstream::{Upstream, Upstreams};
 
-/// How long a provider counts as crowded: finding out again reads as many executions as a watch follows.
-const CROWDED_FOR: Duration = Duration::from_secs(300);
+/// How long a provider counts as crowded: finding out again reads as much as a watch follows.
+pub(crate) const CROWDED_FOR: Duration = Duration::from_secs(300);
 
 /// Where readers and followers meet.
 pub(crate) struct Hub {
@@ -129,8 +129,7 @@ impl Hub {
             let topic = match found {
                 Some(topic) => topic,
                 None if topics.len() >= self.settings.max_topics => {
-                    let most = self.settings.max_topics;
-                    return Err(too_many(&format!("{most} topics are already watched")));
+                    return Err(too_many_topics(self.settings.max_topics));
                 }
                 None => {
                     let manner = Manner {
@@ -286,8 +285,8 @@ impl Hub {
     }
 }
 
-fn too_many(what: &str) -> Status {
-    let message = format!("{what}, which is the limit");
+pub(crate) fn too_many_topics(most: usize) -> Status {
+    let message = format!("{most} topics are already watched, which is the limit");
     Refusal::new(Code::ResourceExhausted, "TOO_MANY_WATCHES", message)
         .retry_after(Duration::from_secs(5))
         .into()

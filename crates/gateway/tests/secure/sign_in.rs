@@ -921,3 +921,27 @@ async fn a_refused_sign_in_is_recorded_with_its_reason() {
     let text = std::fs::read_to_string(scene.folder.path("audit.jsonl")).unwrap();
     assert!(!text.contains("sentinel") && !text.contains("code="));
 }
+
+#[tokio::test]
+async fn a_refused_sign_in_with_a_revoked_key_is_recorded_with_its_owner() {
+    let mut made = None;
+    let scene = Scene::with(|folder, settings| {
+        audited(folder, settings);
+        made = Some(with_key(folder, settings));
+        let path = folder.path("keys.json");
+        let mut file = KeyFile::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let (id, _) = made.as_ref().unwrap();
+        file.revoke(id, Timestamp::now()).unwrap();
+        folder.write("keys.json", &file.to_json());
+    })
+    .await;
+    let (_, key) = made.unwrap();
+    let mut visitor = scene.visitor();
+    let refused = visitor.post("/sign-in/key", &[("key", key.expose())]).await;
+    assert_refused(&visitor, &refused, "API_KEY_REVOKED");
+    let record = records(&scene.folder).pop().unwrap();
+    assert_eq!(
+        (&*record.object, &*record.reason, &*record.actor),
+        ("/sign-in/key", "API_KEY_REVOKED", "ci")
+    );
+}

@@ -21,6 +21,7 @@ use super::{
     events_key,
 };
 use crate::Plans;
+use crate::definition_object::SCHEDULE;
 use crate::message::{
     Claim, ClaimedTask, Done, HandOut, ObjectAnswer, ObjectRequest, OpenTask, Refusal, StartWork,
     StoredView, WithdrawnTask, Work,
@@ -55,7 +56,12 @@ impl Execution {
         start: StartWork,
         plans: &Plans,
     ) -> Result<Self, Refusal> {
-        check_id(object, start.child.is_some())?;
+        // The ids of children and of scheduled starts contain a `~`.
+        let is_scheduled = *start.by == *SCHEDULE
+            && object
+                .strip_prefix(&*start.definition)
+                .is_some_and(|rest| rest.starts_with('~'));
+        check_id(object, start.child.is_some() || is_scheduled)?;
         check_labels(&start.labels)?;
         let plan = plans.of_source(&start.source, &start.definition);
         let plan = plan.map_err(|why| invalid("INVALID_DEFINITION", why))?;

@@ -2,8 +2,8 @@
 
 use stateway_provider_api::Capabilities;
 
-/// What is missing: an engine that hosts objects pushes nothing (the gateway polls), and triggers, recovery and
-/// the store of the built-in engine are not hosted.
+/// What is missing: an engine that hosts objects pushes nothing (the gateway polls), and recovery and the store
+/// of the built-in engine are not hosted.
 pub const CAPABILITIES: Capabilities = Capabilities {
     start: true,
     start_idempotent: true,
@@ -30,6 +30,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     count: true,
     cancel_compensation: true,
     portable_definitions: true,
+    triggers: true,
     approvals: true,
     workers: true,
     event_log: true,

@@ -7,15 +7,16 @@ use jiff::Timestamp;
 use stateway_definition::parse;
 use stateway_model::ErrorKind;
 use stateway_provider_api::{
-    AdoptRequest, AppliedDefinition, ApplyPortableRequest, Call, DeletePortableRequest, Error,
-    Portability, PortableDefinition, PortableDefinitions, PortablePage, Precondition, Result, Verb,
+    AdoptRequest, AppliedDefinition, ApplyPortableRequest, Call, DeletePortableRequest,
+    DisabledTrigger, Error, Portability, PortableDefinition, PortableDefinitions, PortablePage,
+    Precondition, Result, SetHomeRequest, Verb,
 };
 
 use super::request::Body;
 use super::{HostPort, HostedProvider, ObjectKind, ViewQuery, refused, stored, unreadable};
 use crate::definition_object::{
     CURRENT, DefinitionAnswer, DefinitionRequest, DefinitionWork, REVISIONS, StoredDefinition,
-    missing,
+    StoredTrigger, missing,
 };
 use crate::message::{ObjectRequest, VERSION, Work};
 use crate::portability;
@@ -35,6 +36,9 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
             |message: String| Error::invalid(verb, message).with_reason("INVALID_DEFINITION");
         let parsed = parse(&request.source, &request.source_name);
         let parsed = parsed.map_err(|why| invalid(why.to_string()))?;
+        let is_http = !portability::without_http(&parsed.definition).is_empty();
+        let can = self.abilities();
+        let never_scheduled = !can.schedules || (is_http && !can.http);
         let name = parsed.definition.name;
         let name = name.ok_or_else(|| invalid("the definition has no name".to_owned()))?;
         let body = Body::of(call, verb, &request.request_id)
@@ -44,6 +48,7 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let work = DefinitionWork::Apply {
             source: request.source.into(),
             source_name: request.source_name.into(),
+            never_scheduled,
         };
         let (changed, kept) = self.define(call, verb, &name, (body, work)).await?;
         let definition = shown(&name, &kept, None, kept.source.to_string());
@@ -143,6 +148,18 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         Ok(open)
     }
 
+    async fn set_home(&self, call: &Call, request: SetHomeRequest) -> Result<()> {
+        let verb = Verb::ApplyPortable;
+        let wanted = if request.home { "home" } else { "" };
+        let body = Body::of(call, verb, &request.request_id)
+            .text(&request.name)
+            .text(wanted)
+            .finish();
+        let work = DefinitionWork::SetHome { home: request.home };
+        let set = self.define(call, verb, &request.name, (body, work));
+        set.await.map(drop)
+    }
+
     async fn open_executions(&self, call: &Call, name: &str) -> Result<u64> {
         let verb = Verb::PortableDefinitions;
         let (mut open, mut before) = (0, None);
@@ -206,7 +223,9 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let verb = Verb::PortableDefinitions;
         let parsed = parse(source, "definition");
         let parsed = parsed.map_err(|why| Error::invalid(verb, why.to_string()))?;
-        Ok(portability::report(&parsed.definition, self.calls_http))
+        let limits = self.host.port.limits();
+        let definition = (&parsed.definition, source);
+        Ok(portability::report(definition, self.abilities(), &limits))
     }
 }
 
@@ -221,7 +240,7 @@ impl<P: HostPort> HostedProvider<P> {
         }
     }
 
-    async fn definition(
+    pub(super) async fn definition(
         &self,
         call: &Call,
         verb: Verb,
@@ -267,7 +286,7 @@ impl<P: HostPort> HostedProvider<P> {
             .map_err(|error| Error::new(ErrorKind::DataLoss, verb, error.to_string()))
     }
 
-    async fn define(
+    pub(super) async fn define(
         &self,
         call: &Call,
         verb: Verb,
@@ -293,7 +312,7 @@ impl<P: HostPort> HostedProvider<P> {
     }
 }
 
-fn decode(value: &[u8]) -> Result<StoredDefinition> {
+pub(super) fn decode(value: &[u8]) -> Result<StoredDefinition> {
     serde_json::from_slice(value).map_err(|error| unreadable(Verb::PortableDefinitions, &error))
 }
 
@@ -334,6 +353,16 @@ fn shown(
         source,
         create_time: kept.created(revision).unwrap_or(Timestamp::UNIX_EPOCH),
         deleted: kept.current.is_none(),
-        disabled_trigger: None,
+        disabled_trigger: kept.trigger.as_ref().and_then(disabled),
+        home: kept.home,
+    })
+}
+
+pub(super) fn disabled(trigger: &StoredTrigger) -> Option<DisabledTrigger> {
+    let mark = trigger.disabled.as_ref()?;
+    Some(DisabledTrigger {
+        by: mark.by.to_string(),
+        time: Timestamp::from_millisecond(mark.at).unwrap_or(Timestamp::UNIX_EPOCH),
+        comment: mark.comment.to_string(),
     })
 }

@@ -1,10 +1,15 @@
 //! What an engine offers to the provider: sending requests to objects, and reading their values.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use stateway_provider_api::{Call, Health, Result, Verb};
+use stateway_provider_api::{Call, Capabilities, Health, Result, Verb};
+
+use super::capability::CAPABILITIES;
+use crate::portability::EngineLimits;
 
 /// A kind of object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// An execution, by its id.
     Execution,
@@ -40,6 +45,25 @@ pub struct ViewQuery {
     pub definition: Option<String>,
 }
 
+/// How often a gateway reads and writes for its workers. An engine on which a write is expensive is slower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// How long a task stays with its worker when nothing renews the lease in the object: only when the
+    /// worker and its gateway die together.
+    pub lease: Duration,
+    /// How often the leases in the objects are renewed.
+    pub renew: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            renew: Duration::from_secs(10),
+        }
+    }
+}
+
 /// An engine that hosts the objects.
 ///
 /// - `send` waits for the answer of the object. Requests to one object are carried out one after another.
@@ -47,6 +71,27 @@ pub struct ViewQuery {
 /// - Reads do not need a host that runs.
 #[async_trait]
 pub trait HostPort: Send + Sync + 'static {
+    /// Whether definitions have alarms, which their schedules need. The alarm of an object of a definition
+    /// sends [`definition_object::alarm`](crate::definition_object::alarm).
+    fn has_schedules(&self) -> bool {
+        false
+    }
+
+    /// What a provider on this engine can do.
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    /// The limits of the engine, for the portability report.
+    fn limits(&self) -> EngineLimits {
+        EngineLimits::default()
+    }
+
+    /// How often a gateway reads and writes for its workers.
+    fn pace(&self) -> Pace {
+        Pace::default()
+    }
+
     /// Asks the engine how it is.
     async fn health(&self, call: &Call) -> Result<Health>;
 

@@ -93,16 +93,16 @@ pub(super) fn is_json(content_type: &str) -> bool {
 }
 
 impl<P: HostPort> HostedProvider<P> {
-    /// Refuses a definition whose HTTP steps nobody would do.
-    fn check_http(&self, source: &str, name: &str) -> Result<()> {
-        if self.calls_http {
-            return Ok(());
-        }
+    /// Refuses a definition that the engine cannot store, or whose HTTP steps nobody would do.
+    pub(super) fn check_portable(&self, source: &str, name: &str) -> Result<()> {
+        let mut reasons = self.host.port.limits().exceeded(source);
         // What is wrong with a source is the object's to report.
-        let Ok(parsed) = parse(source, name) else {
-            return Ok(());
-        };
-        match without_http(&parsed.definition).into_iter().next() {
+        if !self.calls_http
+            && let Ok(parsed) = parse(source, name)
+        {
+            reasons.extend(without_http(&parsed.definition));
+        }
+        match reasons.into_iter().next() {
             None => Ok(()),
             Some(reason) => Err(Error::invalid(Verb::Start, reason)
                 .with_reason("DEFINITION_NOT_PORTABLE")
@@ -148,7 +148,7 @@ impl<P: HostPort> HostedProvider<P> {
             }
         };
         let source = self.current_source(call, &definition).await?;
-        self.check_http(&source, &definition)?;
+        self.check_portable(&source, &definition)?;
         let start = StartWork {
             definition,
             source,

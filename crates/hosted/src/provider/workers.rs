@@ -38,8 +38,6 @@ const LEASE: Duration = Duration::from_secs(30);
 const RECONNECT: Duration = Duration::from_secs(5);
 /// How often the stored views are read while workers are connected.
 const SCAN: Duration = Duration::from_millis(500);
-/// How often the leases of tasks are renewed.
-const RENEW: Duration = Duration::from_secs(10);
 /// How long after a renewal that failed the next one follows.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a call that failed is made again.
@@ -70,10 +68,11 @@ impl<P> Shared<P> {
 
 impl<P: HostPort> Dispatch<P> {
     pub(super) fn new(host: Arc<Host<P>>) -> Self {
+        let book = Mutex::new(Book::new(host.port.pace()));
         Self {
             shared: Arc::new(Shared {
                 host,
-                book: Mutex::default(),
+                book,
                 wake: Notify::new(),
             }),
             runner: Mutex::new(None),
@@ -133,14 +132,18 @@ impl<P: HostPort> Workers for HostedProvider<P> {
         })
     }
 
-    async fn queue(&self, _: &Call) -> Result<WorkQueue> {
+    async fn queue(&self, call: &Call) -> Result<WorkQueue> {
         let shared = &self.dispatch.shared;
-        if shared.book().is_empty() {
+        let scheduled = self.scheduled(call).await?;
+        let is_empty = shared.book().is_empty();
+        let queue = if is_empty {
             // Without workers of its own, a gateway does not follow the tasks that wait.
             let mut book = Book::default();
             run::each_open_view(shared, |seen| book.count(&seen)).await?;
-            return Ok(book.queue(Instant::now(), self.now()));
-        }
-        Ok(shared.book().queue(Instant::now(), self.now()))
+            book.queue(Instant::now(), self.now())
+        } else {
+            shared.book().queue(Instant::now(), self.now())
+        };
+        Ok(WorkQueue { scheduled, ..queue })
     }
 }

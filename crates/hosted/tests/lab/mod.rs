@@ -24,8 +24,8 @@ pub(crate) struct Lab {
 struct Inner {
     executions: BTreeMap<String, Values>,
     definitions: BTreeMap<String, Values>,
-    /// The alarms that were armed: when, and for which execution.
-    alarms: Vec<(Timestamp, String)>,
+    /// The alarms that were armed: when, and for which object.
+    alarms: Vec<(Timestamp, bool, String)>,
     plans: Plans,
     now: Timestamp,
     /// Messages between objects that are not delivered yet, and whether they wait.
@@ -65,8 +65,9 @@ impl Inner {
                 Write::ClearAll => drop(objects.remove(key)),
             }
         }
+        let is_execution = kind == ObjectKind::Execution;
         self.alarms
-            .extend(turn.alarm.map(|due| (due, key.to_owned())));
+            .extend(turn.alarm.map(|due| (due, is_execution, key.to_owned())));
         self.messages.extend(turn.messages);
         turn.answer
     }
@@ -118,6 +119,13 @@ impl Inner {
 }
 
 impl Lab {
+    /// A laboratory whose clock begins at this time.
+    pub(crate) fn at(now: Timestamp) -> Self {
+        let lab = Self::default();
+        lab.inner.lock().unwrap().now = now;
+        lab
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.inner.lock().unwrap().now
     }
@@ -125,7 +133,7 @@ impl Lab {
     /// The alarms that are armed, the first one first.
     pub(crate) fn alarms(&self) -> Vec<Timestamp> {
         let inner = self.inner.lock().unwrap();
-        let mut due: Vec<_> = inner.alarms.iter().map(|(due, _)| *due).collect();
+        let mut due: Vec<_> = inner.alarms.iter().map(|(due, ..)| *due).collect();
         due.sort();
         due
     }
@@ -136,14 +144,20 @@ impl Lab {
         let end = inner.now + time;
         loop {
             inner.alarms.sort();
-            let Some((due, key)) = inner.alarms.first().cloned().filter(|(due, _)| *due <= end)
-            else {
+            let first = inner.alarms.first().cloned();
+            let Some((due, is_execution, key)) = first.filter(|(due, ..)| *due <= end) else {
                 break;
             };
             inner.alarms.remove(0);
             inner.now = inner.now.max(due);
-            let request = serde_json::to_vec(&object::alarm(due, inner.now)).unwrap();
-            inner.send(ObjectKind::Execution, &key, &request);
+            if is_execution {
+                let request = serde_json::to_vec(&object::alarm(due, inner.now)).unwrap();
+                inner.send(ObjectKind::Execution, &key, &request);
+            } else {
+                let alarm = definition_object::alarm(due, inner.now);
+                let request = serde_json::to_vec(&alarm).unwrap();
+                inner.send(ObjectKind::Definition, &key, &request);
+            }
         }
         inner.now = end;
     }
@@ -184,6 +198,11 @@ impl Lab {
         values.insert(key.to_owned(), value).unwrap()
     }
 
+    /// How many executions there are.
+    pub(crate) fn executions(&self) -> usize {
+        self.inner.lock().unwrap().executions.len()
+    }
+
     pub(crate) fn stored(&self, key: &str) -> Values {
         let inner = self.inner.lock().unwrap();
         inner.executions.get(key).cloned().unwrap_or_default()
@@ -204,6 +223,10 @@ fn value(object: &str, key: &str, value: &[u8]) -> StoredValue {
 
 #[async_trait]
 impl HostPort for Lab {
+    fn has_schedules(&self) -> bool {
+        true
+    }
+
     async fn health(&self, _: &Call) -> Result<Health> {
         Ok(Health {
             engine_version: "lab".to_owned(),

@@ -29,7 +29,7 @@ pub(super) fn decide(draft: &mut Draft<'_>, vote: Vote) -> Result<(), Rejection>
     };
     // The timer may be late; the request is not open for longer because of it. While the execution is
     // paused or escalated, the time to decide stands still.
-    let clock = draft.head().held_since.unwrap_or_else(|| draft.now());
+    let clock = draft.head().paused_since.unwrap_or_else(|| draft.now());
     if draft.run(ix).due.is_some_and(|due| due <= clock) {
         return Err(Rejection::ApprovalExpired { step: vote.step });
     }

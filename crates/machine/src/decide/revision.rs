@@ -62,7 +62,10 @@ pub(super) fn offer(
 
 /// An execution that was paused for a mismatch continues with a revision that fits.
 fn adopt(draft: &mut Draft<'_>, revision: Arc<str>, definition: &Definition, by: Arc<str>) {
-    let mismatched = matches!(draft.head().hold, Some(PauseCause::RevisionMismatch { .. }));
+    let mismatched = matches!(
+        draft.head().pause_cause,
+        Some(PauseCause::RevisionMismatch { .. })
+    );
     draft.push(Fact::RevisionAdopted {
         revision,
         definition: Box::new(definition.clone()),

@@ -88,7 +88,7 @@ pub(super) fn give_up<L: Ledger>(l: &mut L, awaited: &[Arc<str>], event: &Event)
     head.unsettled.clear();
     head.parked.clear();
     head.escalated.clear();
-    head.hold = None;
+    head.pause_cause = None;
 }
 
 fn abandon<L: Ledger>(l: &mut L, ix: StepIx, event: &Event) {

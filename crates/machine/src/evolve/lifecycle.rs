@@ -55,7 +55,7 @@ pub(super) fn branched<L: Ledger>(
     let head = l.head_mut();
     head.branch = branch;
     put_off(&mut head.deadline);
-    put_off(&mut head.held_since);
+    put_off(&mut head.paused_since);
     for ix in head.open.clone() {
         let run = l.run_mut(ix);
         run.branch = branch;

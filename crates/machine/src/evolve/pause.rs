@@ -8,12 +8,12 @@ use crate::ledger::Ledger;
 
 /// The execution stops starting work.
 pub(super) fn begin<L: Ledger>(l: &mut L, event: &Event) {
-    l.head_mut().held_since.get_or_insert(event.at);
+    l.head_mut().paused_since.get_or_insert(event.at);
 }
 
 /// A timeout that is set while the execution may be paused, as it is kept.
 pub(super) fn keep<L: Ledger>(l: &L, due: Option<Timestamp>, event: &Event) -> Option<Timestamp> {
-    let Some(since) = l.head().held_since else {
+    let Some(since) = l.head().paused_since else {
         return due;
     };
     let passed = event.at.duration_since(since);
@@ -23,7 +23,7 @@ pub(super) fn keep<L: Ledger>(l: &L, due: Option<Timestamp>, event: &Event) -> O
 /// The execution continues, or ends: what was left of each timeout is left again. Heartbeats and
 /// sleeps are not put off: a worker has to be heard of and time passes all the same.
 pub(super) fn release<L: Ledger>(l: &mut L, event: &Event) {
-    let Some(since) = l.head_mut().held_since.take() else {
+    let Some(since) = l.head_mut().paused_since.take() else {
         return;
     };
     let lost = event.at.duration_since(since);

@@ -72,7 +72,7 @@ pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
     pause::begin(l, event);
     let head = l.head_mut();
     (head.state, head.reason) = (ExecutionState::Paused, Some(Reason::Paused));
-    head.hold = Some(cause.clone());
+    head.pause_cause = Some(cause.clone());
     if let PauseCause::StepFailed { step } = cause {
         with(l, step, |l, ix| {
             remove(&mut l.head_mut().unsettled, ix);
@@ -85,7 +85,7 @@ pub(super) fn paused<L: Ledger>(l: &mut L, cause: &PauseCause, event: &Event) {
 pub(super) fn resumed<L: Ledger>(l: &mut L, event: &Event) {
     pause::release(l, event);
     let head = l.head_mut();
-    (head.state, head.reason, head.hold) = (ExecutionState::Running, None, None);
+    (head.state, head.reason, head.pause_cause) = (ExecutionState::Running, None, None);
     for ix in std::mem::take(&mut head.parked) {
         start_over(l, ix);
     }

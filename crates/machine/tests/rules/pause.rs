@@ -80,8 +80,8 @@ fn pausing_again_changes_nothing_and_the_first_pause_stands() {
         comment: "me too".into(),
     };
     assert_eq!(run.ok(again), Vec::<&str>::new());
-    let Some(PauseCause::ByHand { by, .. }) = run.state.hold() else {
-        panic!("{:?}", run.state.hold());
+    let Some(PauseCause::ByHand { by, .. }) = run.state.pause_cause() else {
+        panic!("{:?}", run.state.pause_cause());
     };
     assert_eq!(&**by, "bob");
 }

@@ -78,8 +78,8 @@ fn conflict(from: &str, to: &str) -> String {
     let offered = GUARDED.replace(from, to);
     assert_ne!(offered, GUARDED);
     assert_eq!(offer(&mut run, &offered), Ok(vec!["ExecutionPaused"]));
-    let Some(PauseCause::RevisionMismatch { conflicts, .. }) = run.state.hold() else {
-        panic!("{:?}", run.state.hold());
+    let Some(PauseCause::RevisionMismatch { conflicts, .. }) = run.state.pause_cause() else {
+        panic!("{:?}", run.state.pause_cause());
     };
     conflicts.join("; ")
 }

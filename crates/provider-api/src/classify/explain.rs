@@ -104,49 +104,45 @@ impl Classified<'_> {
 }
 
 fn summary(verdict: &Verdict<'_>, native: &NativeState, deciding: Option<&str>) -> String {
+    let (shown, state) = (verdict.sub_state, &native.state);
     let because = match verdict.decision {
         Decision::Row => {
-            let label = verdict.row.map_or_else(|| native.state.clone(), Row::label);
-            format!(
-                "the state table maps native state `{label}` to {}",
-                verdict.sub_state
-            )
+            let label = verdict.row.map_or_else(|| state.clone(), Row::label);
+            format!("the state table maps native state `{label}` to {shown}.")
         }
         Decision::Steps { .. } => format!(
-            "native state `{}` does not decide, step `{}` is {}, and no open step ranks higher \
-             (running > backing-off > error > waiting)",
-            native.state,
+            "step `{}` is {shown}{}. The engine reports `{state}`.",
             deciding.unwrap_or("?"),
-            verdict.sub_state,
+            no_higher(shown),
         ),
         Decision::Attempts => {
-            format!(
-                "native state `{}` does not decide, and the attempts show {}",
-                native.state, verdict.sub_state
-            )
+            format!("this follows from the attempts. The engine reports `{state}`.")
         }
-        Decision::Waits => {
-            format!(
-                "native state `{}` does not decide, and the waits show {}",
-                native.state, verdict.sub_state
-            )
-        }
+        Decision::Waits => format!("this follows from the waits. The engine reports `{state}`."),
         Decision::Default => format!(
-            "native state `{}` is in no table; `running` is assumed and may be wrong",
-            native.state
+            "native state `{state}` is in no table, so `running` is assumed and may be wrong."
         ),
-        Decision::Reported => "the engine itself reports this state".to_owned(),
-        Decision::ExecutionFinished => {
-            "the execution has finished, so the step is over, whatever the engine reports about it"
-                .to_owned()
-        }
+        Decision::Reported => "the engine itself reports this state.".to_owned(),
+        Decision::ExecutionFinished => "the execution has finished, so the step is over, whatever \
+                                        the engine reports about it."
+            .to_owned(),
     };
     let overdue = if verdict.overdue {
-        "; the next attempt is overdue"
+        " The next attempt is overdue."
     } else {
         ""
     };
-    format!("shown as {} because {because}{overdue}", verdict.sub_state)
+    format!("{shown}: {because}{overdue}")
+}
+
+/// The rule for several open steps: running > backing-off > error > waiting.
+const fn no_higher(shown: SubState) -> &'static str {
+    match shown {
+        SubState::BackingOff => ", and no other open step is running",
+        SubState::Error => ", and no other open step is running or backing-off",
+        SubState::Waiting => ", and no other open step is running, backing-off or in error",
+        SubState::Running | SubState::Succeeded | SubState::Failed => "",
+    }
 }
 
 fn evidence(

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use stateway_model::ExecutionId;
+use stateway_model::{ErrorKind, ExecutionId};
 
 use super::Precondition;
-use crate::{Call, RequestId, Result};
+use crate::{Call, Error, RequestId, Result, Verb};
 
 /// An engine that stores and runs portable definitions. Requires
 /// [`Capabilities::portable_definitions`](crate::Capabilities::portable_definitions).
@@ -48,6 +48,20 @@ pub trait PortableDefinitions: Send + Sync {
     ///
     /// - With open executions and without `keep_running` the answer is `FailedPrecondition`.
     async fn delete_portable(&self, call: &Call, request: DeletePortableRequest) -> Result<u64>;
+
+    /// Makes the provider the one on which new executions of a definition start when no provider is named,
+    /// or takes that back. The gateway asks every provider and chooses.
+    ///
+    /// - A provider that cannot store this answers `Unsupported`, which is the default.
+    async fn set_home(&self, call: &Call, request: SetHomeRequest) -> Result<()> {
+        let _ = (call, request);
+        let message = "the provider does not store which provider is the default of a definition";
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            Verb::ApplyPortable,
+            message,
+        ))
+    }
 
     /// Counts the open executions of a definition.
     async fn open_executions(&self, call: &Call, name: &str) -> Result<u64>;
@@ -97,6 +111,19 @@ pub struct PortableDefinition {
     pub deleted: bool,
     /// Who disabled its trigger; none while the trigger is enabled.
     pub disabled_trigger: Option<DisabledTrigger>,
+    /// Whether new executions start on this provider when no provider is named.
+    pub home: bool,
+}
+
+/// Make a provider the default of a definition, or no longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetHomeRequest {
+    /// The id of the definition.
+    pub name: String,
+    /// Whether new executions start on this provider.
+    pub home: bool,
+    /// The idempotency key.
+    pub request_id: RequestId,
 }
 
 /// A trigger that a person has disabled.

@@ -209,6 +209,7 @@ fn shown(record: DefinitionRecord) -> PortableDefinition {
         create_time: record.created,
         deleted: false,
         disabled_trigger: None,
+        home: false,
     }
 }
 

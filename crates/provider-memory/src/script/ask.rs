@@ -43,7 +43,7 @@ pub(crate) enum Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     AlreadyFinished,
-    BeingUndone,
+    BeingCompensated,
     NeitherHeldNorStuck,
     NothingBacksOff,
     NothingFailed,
@@ -87,7 +87,7 @@ impl Run {
 
     fn cancel(&mut self, comment: &str, compensate: bool, now: Timestamp) -> Result<(), Refusal> {
         match self.phase {
-            Phase::Over(Ending::Stopped | Ending::Killed) | Phase::Undoing(_) => Ok(()),
+            Phase::Over(Ending::Stopped | Ending::Killed) | Phase::Compensating(_) => Ok(()),
             Phase::Over(Ending::Done | Ending::Broken { .. }) => Err(Refusal::AlreadyFinished),
             Phase::Scheduled { .. } | Phase::Active => {
                 self.held = None;
@@ -112,7 +112,7 @@ impl Run {
         match self.phase {
             Phase::Over(Ending::Stopped | Ending::Killed) => Ok(()),
             Phase::Over(Ending::Done | Ending::Broken { .. }) => Err(Refusal::AlreadyFinished),
-            Phase::Scheduled { .. } | Phase::Active | Phase::Undoing(_) => {
+            Phase::Scheduled { .. } | Phase::Active | Phase::Compensating(_) => {
                 self.held = None;
                 self.record(now, "KillRequested", None, told("kill requested", comment));
                 self.drop_open_steps(now);
@@ -183,20 +183,20 @@ impl Run {
         if self.events.len() >= MOST_EVENTS {
             return Err(Refusal::HistoryFull);
         }
-        if let Phase::Undoing(_) = self.phase {
-            return Err(Refusal::BeingUndone);
+        if let Phase::Compensating(_) = self.phase {
+            return Err(Refusal::BeingCompensated);
         }
         let stage = if step.is_empty() {
-            let undone = |step: &&StepRun| {
+            let compensated = |step: &&StepRun| {
                 matches!(
                     step.state,
                     StepState::Broken(_)
                         | StepState::Stuck
                         | StepState::Dropped
-                        | StepState::Undone
+                        | StepState::Compensated
                 )
             };
-            let failed = self.steps.iter().find(undone);
+            let failed = self.steps.iter().find(compensated);
             failed
                 .map(|step| step.stage)
                 .ok_or(Refusal::NothingFailed)?
@@ -217,7 +217,7 @@ impl Run {
     fn still_goes_on(&self) -> Result<(), Refusal> {
         match self.phase {
             Phase::Scheduled { .. } | Phase::Active => Ok(()),
-            Phase::Undoing(_) => Err(Refusal::BeingUndone),
+            Phase::Compensating(_) => Err(Refusal::BeingCompensated),
             Phase::Over(_) => Err(Refusal::AlreadyFinished),
         }
     }

@@ -23,7 +23,7 @@ const CATALOGUE: &[(&str, &str)] = &[
     (
         "approval",
         r#"{"steps": [
-            {"name": "prepare", "takes": "500ms", "undo": "500ms"},
+            {"name": "prepare", "takes": "500ms", "compensation": "500ms"},
             {"name": "approval", "waits_for": {"signal": "approve", "expires_after": "24h"}},
             {"name": "publish", "takes": "1s"}],
             "output": {"published": true}}"#,
@@ -39,7 +39,7 @@ const CATALOGUE: &[(&str, &str)] = &[
     (
         "doomed",
         r#"{"steps": [
-            {"name": "reserve", "takes": "500ms", "undo": "1s"},
+            {"name": "reserve", "takes": "500ms", "compensation": "1s"},
             {"name": "pay", "takes": "500ms", "fails": 1,
              "error": {"message": "card is blocked", "category": "external",
                        "fails_for_good": true}}]}"#,
@@ -60,7 +60,7 @@ const CATALOGUE: &[(&str, &str)] = &[
     (
         "long",
         r#"{"steps": [
-            {"name": "set-up", "takes": "1s", "undo": "3s"},
+            {"name": "set-up", "takes": "1s", "compensation": "3s"},
             {"name": "crunch", "takes": "1h"}]}"#,
     ),
 ];

@@ -67,9 +67,9 @@ pub struct StepScript {
     /// What happens after the last attempt.
     #[serde(default)]
     pub when_exhausted: WhenExhausted,
-    /// How long undoing it takes; without it there is nothing to undo.
+    /// How long its compensation takes; a step without it is not compensated.
     #[serde(default)]
-    pub undo: Option<Pause>,
+    pub compensation: Option<Pause>,
 }
 
 /// What a step waits for.

@@ -1,6 +1,6 @@
-//! One execution of a script: what happens by itself as time passes.
+//! One execution of a script: what happens as time passes.
 //!
-//! [`Run::advance`] is the only thing that time does. What people do is in [`ask`](super::ask).
+//! Time acts only through [`Run::advance`]. Requests of callers are in [`ask`](super::ask).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Run {
         }
         match self.phase {
             Phase::Scheduled { until } => Some(until),
-            Phase::Active | Phase::Undoing(_) => {
+            Phase::Active | Phase::Compensating(_) => {
                 self.steps.iter().filter_map(|step| step.state.due()).min()
             }
             Phase::Over(_) => None,
@@ -205,15 +205,15 @@ impl Run {
                 self.fail_attempt(index, at, "no signal in time");
                 self.break_step(index, Cause::Expired, at);
             }
-            StepState::Undoing { .. } => {
-                self.steps[index].state = StepState::Undone;
-                self.record(at, "StepUndone", Some(index), "undone".into());
-                self.undo_next(at);
+            StepState::Compensating { .. } => {
+                self.steps[index].state = StepState::Compensated;
+                self.record(at, "StepCompensated", Some(index), "compensated".into());
+                self.compensate_next(at);
             }
             StepState::Stuck
             | StepState::Done
             | StepState::Broken(_)
-            | StepState::Undone
+            | StepState::Compensated
             | StepState::Dropped => {}
         }
     }
@@ -287,7 +287,7 @@ impl Run {
         self.wind_up(
             Ending::Broken {
                 cause,
-                undone: false,
+                compensated: false,
             },
             at,
         );
@@ -330,8 +330,8 @@ fn phase(native_type: &str) -> Option<AttemptPhase> {
         "AttemptStarted" => Some(AttemptPhase::Started),
         "AttemptFailed" => Some(AttemptPhase::Failed),
         "StepCompleted" => Some(AttemptPhase::Succeeded),
-        "UndoStarted" => Some(AttemptPhase::UndoStarted),
-        "StepUndone" => Some(AttemptPhase::Undone),
+        "CompensationStarted" => Some(AttemptPhase::CompensationStarted),
+        "StepCompensated" => Some(AttemptPhase::Compensated),
         _ => None,
     }
 }

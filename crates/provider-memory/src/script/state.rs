@@ -13,7 +13,7 @@ pub(crate) enum Phase {
     /// Its steps run.
     Active,
     /// Completed steps are rolled back; then the execution ends like this.
-    Undoing(Ending),
+    Compensating(Ending),
     /// Nothing more happens.
     Over(Ending),
 }
@@ -22,7 +22,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Done,
-    Broken { cause: Cause, undone: bool },
+    Broken { cause: Cause, compensated: bool },
     Stopped,
     Killed,
 }
@@ -60,7 +60,7 @@ pub(crate) struct StepRun {
     pub(crate) last_error: Option<ExecutionError>,
     pub(crate) started: Timestamp,
     pub(crate) ended: Option<Timestamp>,
-    /// The order of completion, for undoing in reverse.
+    /// The order of completion, for compensation in reverse.
     pub(crate) completed_as: Option<usize>,
 }
 
@@ -89,10 +89,10 @@ pub(crate) enum StepState {
     Stuck,
     Done,
     Broken(Cause),
-    Undoing {
+    Compensating {
         until: Timestamp,
     },
-    Undone,
+    Compensated,
     Dropped,
 }
 
@@ -104,9 +104,9 @@ impl StepState {
             | Self::Working { until }
             | Self::Resting { until, .. }
             | Self::Sleeping { until, .. }
-            | Self::Undoing { until } => Some(until),
+            | Self::Compensating { until } => Some(until),
             Self::Listening { deadline, .. } => deadline,
-            Self::Stuck | Self::Done | Self::Broken(_) | Self::Undone | Self::Dropped => None,
+            Self::Stuck | Self::Done | Self::Broken(_) | Self::Compensated | Self::Dropped => None,
         }
     }
 
@@ -117,18 +117,18 @@ impl StepState {
             | Self::Working { until }
             | Self::Resting { until, .. }
             | Self::Sleeping { until, .. }
-            | Self::Undoing { until } => *until = super::after(*until, by),
+            | Self::Compensating { until } => *until = super::after(*until, by),
             Self::Listening { deadline, .. } => {
                 *deadline = deadline.map(|deadline| super::after(deadline, by));
             }
-            Self::Stuck | Self::Done | Self::Broken(_) | Self::Undone | Self::Dropped => {}
+            Self::Stuck | Self::Done | Self::Broken(_) | Self::Compensated | Self::Dropped => {}
         }
     }
 
     pub(crate) const fn is_open(self) -> bool {
         !matches!(
             self,
-            Self::Done | Self::Broken(_) | Self::Undone | Self::Dropped
+            Self::Done | Self::Broken(_) | Self::Compensated | Self::Dropped
         )
     }
 }

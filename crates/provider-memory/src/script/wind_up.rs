@@ -8,41 +8,49 @@ impl Run {
     /// Ends the execution, after rolling back the steps that can be rolled back.
     pub(super) fn wind_up(&mut self, ending: Ending, at: Timestamp) {
         self.drop_open_steps(at);
-        self.phase = Phase::Undoing(ending);
-        self.undo_next(at);
+        self.phase = Phase::Compensating(ending);
+        self.compensate_next(at);
     }
 
     /// Strictly in reverse order of completion, one at a time.
-    pub(super) fn undo_next(&mut self, at: Timestamp) {
-        let Phase::Undoing(ending) = self.phase else {
+    pub(super) fn compensate_next(&mut self, at: Timestamp) {
+        let Phase::Compensating(ending) = self.phase else {
             return;
         };
-        let undoable = |(index, step): &(usize, &StepRun)| {
-            step.state == StepState::Done && self.step_script(*index).undo.is_some()
+        let has_compensation = |(index, step): &(usize, &StepRun)| {
+            step.state == StepState::Done && self.step_script(*index).compensation.is_some()
         };
         let last = self
             .steps
             .iter()
             .enumerate()
-            .filter(undoable)
+            .filter(has_compensation)
             .max_by_key(|(_, step)| step.completed_as)
             .map(|(index, _)| index);
         let Some(index) = last else {
-            return self.end(self.undone(ending), at);
+            return self.end(self.compensated(ending), at);
         };
-        let undo = self.step_script(index).undo.unwrap_or_default();
-        let until = after(at, undo.0);
-        self.steps[index].state = StepState::Undoing { until };
-        self.record(at, "UndoStarted", Some(index), "undo started".into());
+        let compensation = self.step_script(index).compensation.unwrap_or_default();
+        let until = after(at, compensation.0);
+        self.steps[index].state = StepState::Compensating { until };
+        self.record(
+            at,
+            "CompensationStarted",
+            Some(index),
+            "compensation started".into(),
+        );
     }
 
-    fn undone(&self, ending: Ending) -> Ending {
+    fn compensated(&self, ending: Ending) -> Ending {
         let any = self
             .steps
             .iter()
-            .any(|step| step.state == StepState::Undone);
+            .any(|step| step.state == StepState::Compensated);
         match ending {
-            Ending::Broken { cause, .. } => Ending::Broken { cause, undone: any },
+            Ending::Broken { cause, .. } => Ending::Broken {
+                cause,
+                compensated: any,
+            },
             Ending::Done | Ending::Stopped | Ending::Killed => ending,
         }
     }

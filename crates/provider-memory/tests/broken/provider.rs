@@ -503,7 +503,7 @@ impl Provider for Broken {
             self.asked.lock().unwrap().push(request.id.clone());
         }
         let answer = self.mistake(self.inner.cancel(&self.call(call), request).await)?;
-        if self.is(Defect::CancelReportsTheEndTooEarly) && answer.native.state == "UNDOING" {
+        if self.is(Defect::CancelReportsTheEndTooEarly) && answer.native.state == "COMPENSATING" {
             return Ok(Observation::new(answer.id, NativeState::new("STOPPED")));
         }
         Ok(answer)

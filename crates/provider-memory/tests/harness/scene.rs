@@ -38,8 +38,8 @@ const REFUSES: &str = r#"{"name":"second","fails":1,
                           "error":{"message":"no","fails_for_good":true}}"#;
 const EXPIRES: &str = r#"{"name":"second",
                           "waits_for":{"signal":"kit-go","expires_after":"0s"}}"#;
-const UNDONE_AT_ONCE: &str = r#"{"name":"first","undo":"0s"}"#;
-const UNDONE_SLOWLY: &str = r#"{"name":"first","undo":"1h"}"#;
+const COMPENSATED_AT_ONCE: &str = r#"{"name":"first","compensation":"0s"}"#;
+const COMPENSATED_SLOWLY: &str = r#"{"name":"first","compensation":"1h"}"#;
 
 pub(super) fn plan(scene: &Scene) -> Result<Plan, Skip> {
     Ok(match scene {
@@ -59,15 +59,19 @@ pub(super) fn plan(scene: &Scene) -> Result<Plan, Skip> {
             return Err(Skip::because("scripts ask nobody for approvals"));
         }
         Scene::Stuck => in_order(&[STICKS, WORKS]),
-        Scene::CleansUp => in_order(&[UNDONE_SLOWLY, WORKS]),
+        Scene::CleansUp => in_order(&[COMPENSATED_SLOWLY, WORKS]),
         Scene::Succeeded => in_order(&[SUCCEEDS]),
         Scene::Failed => in_order(&[SUCCEEDS, EXHAUSTS, WORKS]),
     })
 }
 
 fn execution(native: &NativeState) -> Plan {
-    let undone = native.qualifiers.contains_key("undone");
-    let first = if undone { UNDONE_AT_ONCE } else { SUCCEEDS };
+    let compensated = native.qualifiers.contains_key("compensated");
+    let first = if compensated {
+        COMPENSATED_AT_ONCE
+    } else {
+        SUCCEEDS
+    };
     match (native.state.as_str(), cause(native)) {
         ("SCHEDULED", _) => Plan {
             delay: Some(Duration::from_secs(3_600)),
@@ -76,8 +80,8 @@ fn execution(native: &NativeState) -> Plan {
         ("ACTIVE", _) => in_order(&[WORKS]),
         ("HELD", _) => in_order(&[WORKS]).then(Then::Pause),
         ("STUCK", _) => in_order(&[STICKS]),
-        ("UNDOING", _) => {
-            in_order(&[UNDONE_SLOWLY, WORKS]).then(Then::Cancel(CancelMode::Graceful))
+        ("COMPENSATING", _) => {
+            in_order(&[COMPENSATED_SLOWLY, WORKS]).then(Then::Cancel(CancelMode::Graceful))
         }
         ("DONE", _) => in_order(&[SUCCEEDS]),
         ("BROKEN", Some(breaks)) => in_order(&[first, breaks]),
@@ -97,10 +101,10 @@ fn step(native: &NativeState) -> Plan {
         ("STUCK", _) => in_order(&[STICKS]),
         ("DONE", _) => in_order(&[SUCCEEDS, WORKS]),
         ("BROKEN", Some(breaks)) => in_order(&[breaks]),
-        ("UNDOING", _) => {
-            in_order(&[UNDONE_SLOWLY, WORKS]).then(Then::Cancel(CancelMode::Graceful))
+        ("COMPENSATING", _) => {
+            in_order(&[COMPENSATED_SLOWLY, WORKS]).then(Then::Cancel(CancelMode::Graceful))
         }
-        ("UNDONE", _) => in_order(&[UNDONE_AT_ONCE, EXHAUSTS]),
+        ("COMPENSATED", _) => in_order(&[COMPENSATED_AT_ONCE, EXHAUSTS]),
         ("DROPPED", _) => in_order(&[WORKS]).then(Then::Cancel(CancelMode::Kill)),
         (other, _) => pose("ACTIVE", Some(other)),
     }

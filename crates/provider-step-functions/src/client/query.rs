@@ -39,5 +39,5 @@ pub(crate) struct StartQuery<'q> {
     pub(crate) machine: &'q str,
     pub(crate) name: &'q str,
     pub(crate) input: &'q str,
-    pub(crate) mark: Option<&'q str>,
+    pub(crate) trace_header: Option<&'q str>,
 }

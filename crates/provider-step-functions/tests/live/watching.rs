@@ -15,7 +15,7 @@ use super::rig::{Rig, ensure};
 use crate::Outcome;
 
 /// Where the binary is.
-const BINARY: &str = "STATEWAY_BINARY";
+pub(crate) const BINARY: &str = "STATEWAY_BINARY";
 /// Why this cannot be shown.
 pub(crate) const SKIP: &str = "STATEWAY_BINARY is not set: `cargo xtask test` sets it";
 /// How long a line is waited for.
@@ -182,13 +182,13 @@ impl Gateway {
 }
 
 /// A process that ends with the test, whatever becomes of it.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Running {
-    fn begin(command: &mut Command) -> Result<Self, Failed> {
+    pub(crate) fn begin(command: &mut Command) -> Result<Self, Failed> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -234,7 +234,7 @@ impl Running {
     }
 
     /// The next line for which this holds.
-    fn line(&self, holds: &dyn Fn(&str) -> bool) -> Result<String, Failed> {
+    pub(crate) fn line(&self, holds: &dyn Fn(&str) -> bool) -> Result<String, Failed> {
         let deadline = Instant::now() + PATIENCE;
         let mut said = Vec::new();
         loop {

@@ -61,6 +61,23 @@ calls! {
     describe_task_queue: DescribeTaskQueueRequest => DescribeTaskQueueResponse, Some(Api::Reads);
     list_schedules: ListSchedulesRequest => ListSchedulesResponse, Some(Api::Visibility);
     describe_schedule: DescribeScheduleRequest => DescribeScheduleResponse, Some(Api::Reads);
+    execute_multi_operation: ExecuteMultiOperationRequest => ExecuteMultiOperationResponse, None;
+    signal_with_start_workflow_execution:
+        SignalWithStartWorkflowExecutionRequest => SignalWithStartWorkflowExecutionResponse, None;
+    poll_workflow_task_queue:
+        PollWorkflowTaskQueueRequest => PollWorkflowTaskQueueResponse, Some(Api::LongPolls);
+    respond_workflow_task_completed:
+        RespondWorkflowTaskCompletedRequest => RespondWorkflowTaskCompletedResponse, None;
+    respond_workflow_task_failed:
+        RespondWorkflowTaskFailedRequest => RespondWorkflowTaskFailedResponse, None;
+    respond_query_task_completed:
+        RespondQueryTaskCompletedRequest => RespondQueryTaskCompletedResponse, None;
+    poll_activity_task_queue:
+        PollActivityTaskQueueRequest => PollActivityTaskQueueResponse, Some(Api::LongPolls);
+    respond_activity_task_completed:
+        RespondActivityTaskCompletedRequest => RespondActivityTaskCompletedResponse, None;
+    respond_activity_task_failed:
+        RespondActivityTaskFailedRequest => RespondActivityTaskFailedResponse, None;
 }
 
 impl Client {

@@ -18,6 +18,8 @@ pub(crate) enum Settings {
     Tests,
     /// As a server comes, but it deletes within seconds: by default it keeps a deleted run for half a minute or more.
     Default,
+    /// A history is long after a hundred events.
+    ShortHistories,
 }
 
 impl Settings {
@@ -29,6 +31,10 @@ impl Settings {
                 "frontend.workflowRulesAPIsEnabled=true",
                 // By default a failing workflow task is listed after 53 seconds, and each task takes 50 ms.
                 "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
+                "history.transferProcessorMaxPollRPS=100",
+            ],
+            Self::ShortHistories => &[
+                "limit.historyCount.suggestContinueAsNew=100",
                 "history.transferProcessorMaxPollRPS=100",
             ],
             Self::Default => &[

@@ -187,7 +187,7 @@ impl<'m> Path<'m> {
 }
 
 fn situations(state: &State) -> Vec<&'static str> {
-    let hold = match state.hold() {
+    let hold = match state.pause_cause() {
         Some(PauseCause::ByHand { .. }) => Some("hold/by_hand"),
         Some(PauseCause::StepFailed { .. }) => Some("hold/failure"),
         Some(PauseCause::RevisionMismatch { .. }) => Some("hold/mismatch"),

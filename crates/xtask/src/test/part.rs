@@ -16,6 +16,8 @@ pub(crate) enum Part {
     Temporal,
     /// The real Restate servers
     Restate,
+    /// Real PostgreSQL servers
+    Postgres,
     /// An emulator of Step Functions
     StepFunctions,
     /// Image, unit, Helm chart and alerts
@@ -41,8 +43,12 @@ impl Part {
             Self::Docs | Self::Rust | Self::Crash => None,
             Self::Restate => Some("crates/cli/tests/restate (the real Restate server, needs npm)"),
             Self::Temporal => Some(
-                "provider-temporal/tests/live.rs, contract_live.rs and crates/cli/tests/temporal \
+                "provider-temporal/tests/live.rs, contract_live.rs, host-temporal/tests/live.rs and crates/cli/tests/temporal \
                  (the real Temporal server, needs Python 3.10, PyPI and npm)",
+            ),
+            Self::Postgres => Some(
+                "engine/tests/postgres.rs, crates/cli/tests/postgres and the suite of the stores (real PostgreSQL servers, \
+                 needs the Debian package postgresql-15, and npm)",
             ),
             Self::StepFunctions => Some(
                 "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
@@ -74,7 +80,9 @@ impl Part {
         match (package, target) {
             ("stateway-cli", "restate") => Self::Restate,
             ("stateway-cli", "temporal")
-            | ("stateway-provider-temporal", "live" | "contract_live") => Self::Temporal,
+            | ("stateway-provider-temporal", "live" | "contract_live")
+            | ("stateway-host-temporal", "live") => Self::Temporal,
+            ("stateway-cli" | "stateway-engine", "postgres") => Self::Postgres,
             ("stateway-provider-step-functions", "live") => Self::StepFunctions,
             ("stateway-tests", "browser") => Self::Browser,
             _ => Self::Rust,
@@ -86,6 +94,7 @@ impl Part {
         match self {
             Self::Restate => &["restate"],
             Self::Temporal => &["temporal", "live", "contract_live"],
+            Self::Postgres => &["postgres"],
             Self::StepFunctions => &["live"],
             Self::Browser => &["browser"],
             _ => &[],
@@ -171,7 +180,7 @@ mod tests {
     #[test]
     fn the_targets_of_a_part_belong_to_it() {
         let package = |part: Part| match part {
-            Part::Restate | Part::Temporal => "stateway-cli",
+            Part::Restate | Part::Temporal | Part::Postgres => "stateway-cli",
             Part::StepFunctions => "stateway-provider-step-functions",
             _ => "stateway-tests",
         };

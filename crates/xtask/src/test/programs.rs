@@ -43,7 +43,8 @@ pub(super) fn build(parts: &[Part]) -> Result<Vec<Program>, String> {
 
 /// The programs that these parts run, as arguments of cargo.
 fn targets(parts: &[Part]) -> Vec<&'static str> {
-    if parts.contains(&Part::Rust) {
+    // The suite of the stores is in the program of a library.
+    if parts.contains(&Part::Rust) || parts.contains(&Part::Postgres) {
         return vec!["--all-targets"];
     }
     let mut arguments = vec!["--bin", "stateway", "--bin", "stateway-bench"];

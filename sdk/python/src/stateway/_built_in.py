@@ -72,6 +72,21 @@ class DefinitionCalls:
         )
         return await self._caller.write(_methods.DELETE_DEFINITION, request, timeout)
 
+    async def migrate_definition(
+        self,
+        name: str,
+        provider: str,
+        *,
+        validate_only: bool = False,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> definitions_pb2.MigrateDefinitionResponse:
+        """Makes a provider the default of a portable definition. With `validate_only` nothing is changed."""
+        request = definitions_pb2.MigrateDefinitionRequest(
+            name=name, provider=provider, validate_only=validate_only, request_id=request_id
+        )
+        return await self._caller.write(_methods.MIGRATE_DEFINITION, request, timeout)
+
 
 class ApprovalCalls:
     """Approvals and escalations. Decisions are made in the name of the client's `actor` and `roles`."""

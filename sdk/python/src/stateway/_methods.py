@@ -69,6 +69,9 @@ VALIDATE_DEFINITION = _of(
 DELETE_DEFINITION = _of(
     "Definitions", "DeleteDefinition", _d.DeleteDefinitionRequest, _d.DeleteDefinitionResponse
 )
+MIGRATE_DEFINITION = _of(
+    "Definitions", "MigrateDefinition", _d.MigrateDefinitionRequest, _d.MigrateDefinitionResponse
+)
 
 LIST_APPROVALS = _of("Approvals", "ListApprovals", _a.ListApprovalsRequest, _a.ListApprovalsResponse)
 WATCH_APPROVALS = _of("Approvals", "WatchApprovals", _a.WatchApprovalsRequest, _a.WatchApprovalsResponse)

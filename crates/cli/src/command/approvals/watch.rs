@@ -14,17 +14,14 @@ use crate::context::{Context, print, print_message, to_json_line};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::stamp;
+use crate::selection::Selection;
 use crate::{resource, view};
 
 /// Follows approvals.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// Only approvals of this provider (default: all providers)
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<String>,
-    /// Only pending approvals that match this filter
-    #[arg(long, value_name = "FILTER")]
-    filter: Option<String>,
+    #[command(flatten)]
+    selection: Selection,
 }
 
 /// One line of `-o json`.
@@ -37,8 +34,8 @@ struct Line {
 
 impl Watch {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        let parent = resource::parent(self.provider.as_deref())?;
-        let request = client::WatchApprovals::new(parent).filter(self.filter.unwrap_or_default());
+        let (parent, filter) = self.selection.into_fields()?;
+        let request = client::WatchApprovals::new(parent).filter(filter);
         let mut connection = Connection::default();
         let followed = follow(context, request, &mut connection);
         let ended = within(context.timeout, followed).await;

@@ -1,7 +1,7 @@
 //! Asks the gateway of a configuration on this machine for `/healthz`.
 //!
-//! The certificate of the gateway names the hosts that clients use, and `client_ca` says nothing about who
-//! signed it, so that there is nothing here to verify it with. A request without credentials for one status
+//! The certificate of the gateway names the hosts that clients use, and `client_ca` does not name the
+//! authority that signed it, so that it cannot be verified here. A request without credentials for one status
 //! needs no proof of the identity of the gateway.
 
 use std::fmt;

@@ -105,7 +105,8 @@ fn the_bytes_are_those_of_the_executions_in_memory() {
 
 #[test]
 fn numbers_are_never_given_twice() {
-    let mut executions = Executions::after(41, Arc::default());
+    let mut executions = Executions::new(Arc::default());
+    executions.begin_after(41);
     assert_eq!(executions.next_number(), 42);
     executions.clear();
     assert_eq!(executions.next_number(), 43);

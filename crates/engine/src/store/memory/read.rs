@@ -1,6 +1,5 @@
 //! Reading a store in memory.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +12,7 @@ use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 use crate::store::load::events;
 use crate::store::{
     Answered, Branch, DefinitionReading, ExecutionRow, Hash, LogReading, LogRow, Reading,
-    RequestReading, Result, RowReading, Segment, Snapshot, StoreError, lineage,
+    RequestReading, Result, RowReading, Segment, Snapshot, lineage,
 };
 
 /// Where a read of the log ends, in bytes.
@@ -31,12 +30,6 @@ impl Reading for MemoryStore {
 
     fn sink_position(&self, name: &str) -> Result<Option<i64>> {
         Ok(self.tables().sinks.get(name).copied())
-    }
-
-    fn backup(&self, _to: &Path) -> Result<()> {
-        Err(StoreError::Failed(
-            "a store in memory cannot be copied to a file".to_owned(),
-        ))
     }
 }
 
@@ -458,6 +451,12 @@ impl RequestReading for MemoryStore {
         let tables = self.tables();
         let place = tables.asked.get(id);
         Ok(place.and_then(|place| tables.requests.get(place)).cloned())
+    }
+
+    fn has_requests_before(&self, before: Timestamp) -> Result<bool> {
+        let tables = self.tables();
+        let first = tables.requests.values().next();
+        Ok(first.is_some_and(|first| first.at < before))
     }
 }
 

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 
 use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::store::{
-    Answered, Append, Branch, Created, DefinitionChange, ExecutionRow, Hash, Result, Snapshot,
-    Status, StoreError, Turn,
+    Answered, Append, Branch, Created, DefinitionChange, ExecutionRow, Forget, Hash, Result,
+    Snapshot, Status, StoreError, Turn,
 };
 use crate::view::Origin;
 
@@ -124,6 +124,10 @@ impl Tables {
                 self.remove_unneeded(name);
             }
         }
+        self.remove(&turn.removed);
+        if let Some(forget) = turn.forgotten {
+            self.forget_requests(forget);
+        }
     }
 
     /// A row with its summary if that is up to date.
@@ -229,7 +233,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn remove(&mut self, numbers: &[i64]) {
+    fn remove(&mut self, numbers: &[i64]) {
         let mut definitions = BTreeSet::new();
         for number in numbers {
             if let Some(kept) = self.executions.remove(number) {
@@ -246,7 +250,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn forget_requests(&mut self, before: Timestamp, limit: usize) -> usize {
+    fn forget_requests(&mut self, Forget { before, limit }: Forget) {
         let oldest = self.requests.iter().take(limit);
         let forgotten: Vec<_> = oldest
             .filter(|(_, row)| row.at < before)
@@ -257,7 +261,6 @@ impl Tables {
                 self.asked.remove(&row.id);
             }
         }
-        forgotten.len()
     }
 }
 
@@ -275,5 +278,7 @@ fn whole(at: Timestamp) -> Timestamp {
 }
 
 fn violation(what: impl std::fmt::Display) -> StoreError {
-    StoreError::Failed(format!("{what} exists already"))
+    StoreError::Conflict {
+        what: format!("{what} exists already"),
+    }
 }

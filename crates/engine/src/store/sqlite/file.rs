@@ -136,7 +136,7 @@ impl DatabaseLock {
                 // This process may have the file open by another path: see above.
                 std::mem::forget(file);
                 return Err(StoreError::InUse {
-                    path: database.to_owned(),
+                    store: database.display().to_string(),
                     holder: String::new(),
                 });
             }

@@ -40,7 +40,7 @@ impl FileLock {
                 // The name of the other process is only for the message.
                 let _ = (&file).take(20).read_to_string(&mut holder);
                 return Err(StoreError::InUse {
-                    path: store.to_owned(),
+                    store: store.display().to_string(),
                     holder: holder.trim().to_owned(),
                 });
             }

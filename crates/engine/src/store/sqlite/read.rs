@@ -9,8 +9,6 @@ mod rows;
 #[cfg(test)]
 pub(super) use log::WALK;
 
-use std::path::Path;
-
 use rusqlite::OptionalExtension as _;
 
 use super::Sqlite;
@@ -29,12 +27,5 @@ impl Reading for Sqlite {
             .connection
             .prepare_cached("SELECT position FROM sinks WHERE name = ?1")?;
         Ok(query.query_row([name], |row| row.get(0)).optional()?)
-    }
-
-    fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        // One statement reads as of one moment, and the copy has no gaps to carry along.
-        let to = to.to_string_lossy();
-        self.connection.execute("VACUUM INTO ?1", [to.as_ref()])?;
-        Ok(())
     }
 }

@@ -1,13 +1,12 @@
 //! Converts rows of the file to the types of the contract.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use rusqlite::Row;
 
-use super::compact::{pack, unpack};
-use crate::store::{ExecutionRow, Hash, Status, StoreError};
+use crate::store::compact::unpack_summary;
+use crate::store::{ExecutionRow, Status, StoreError};
 use crate::view::{Origin, Parent};
 
 /// The form of the columns of a row that repeat what the log says. A build that computes a column in
@@ -32,20 +31,9 @@ pub(super) fn with_summary(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {
     let stored = row.get_ref(20)?;
     let stored = stored.as_blob_or_null().map_err(rusqlite::Error::from)?;
     Ok(ExecutionRow {
-        summary: stored.map(|stored| with_body(stored, unpack)),
+        summary: stored.map(unpack_summary),
         ..kept(row)?
     })
-}
-
-/// A summary as the file has it.
-pub(super) fn packed_summary(summary: &[u8]) -> Arc<[u8]> {
-    with_body(summary, pack)
-}
-
-/// The same summary with another form of its text. The hash stays, for queries.
-fn with_body(summary: &[u8], change: impl Fn(&[u8]) -> Cow<'_, [u8]>) -> Arc<[u8]> {
-    let (hash, body) = summary.split_at(size_of::<Hash>().min(summary.len()));
-    [hash, &change(body)].concat().into()
 }
 
 pub(super) fn kept(row: &Row<'_>) -> Result<ExecutionRow, StoreError> {

@@ -66,7 +66,7 @@ pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, Store
     }
     if version > SCHEMA_VERSION {
         return Err(StoreError::Newer {
-            path: path.to_owned(),
+            store: path.display().to_string(),
             found: version,
             known: SCHEMA_VERSION,
         });

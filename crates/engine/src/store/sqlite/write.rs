@@ -5,11 +5,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::{Transaction, params};
 
-use super::compact::pack;
 use super::definitions::{deleted_definitions_of, remove_unneeded};
-use super::row::{ROW_FORM, packed_summary};
+use super::row::ROW_FORM;
 use super::{LAST_POSITION, Sqlite};
-use crate::store::{Answered, Append, Branch, Created, Snapshot, Status, Store, StoreError, Turn};
+use crate::store::compact::{pack, pack_summary};
+use crate::store::{
+    Answered, Append, Branch, Commit, Created, Epoch, Forget, Snapshot, Status, Store, StoreError,
+    Turn,
+};
 use crate::view::Origin;
 use crate::{Fate, Faults, Write};
 
@@ -62,6 +65,10 @@ impl TurnWriter<'_> {
         self.sinks(&turn.sinks)?;
         // After the executions of this turn, which may need the revisions.
         self.revisions_of_deleted(&turn.definitions)?;
+        self.removed(&turn.removed, last_position)?;
+        if let Some(forget) = turn.forgotten {
+            self.forgotten(forget)?;
+        }
         Ok(last_position)
     }
 }
@@ -77,7 +84,32 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn commit(&mut self, turn: &Turn) -> Result<(), StoreError> {
+    fn own(&mut self) -> Result<Epoch, StoreError> {
+        // The lock and the migration have shown that a file can be written that was just opened.
+        if self.epoch > 0 {
+            self.probe()?;
+        }
+        self.epoch += 1;
+        Ok(self.epoch)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        // The lock on the file is not lost while the process lives.
+        Ok(())
+    }
+
+    fn commit(&mut self, turn: &Turn) -> Commit {
+        self.store(turn).into()
+    }
+
+    fn last_position(&self) -> i64 {
+        self.last_position
+    }
+}
+
+impl Sqlite {
+    /// Writes a turn. When this returns it is on disk.
+    fn store(&mut self, turn: &Turn) -> Result<(), StoreError> {
         self.alive()?;
         self.same_files()?;
         self.has_room()?;
@@ -106,10 +138,7 @@ impl Store for Sqlite {
         }
     }
 
-    fn last_position(&self) -> i64 {
-        self.last_position
-    }
-
+    /// Whether the file can be written, after it could not.
     fn probe(&mut self) -> Result<(), StoreError> {
         self.alive()?;
         self.same_files()?;
@@ -125,62 +154,6 @@ impl Store for Sqlite {
         transaction.commit()?;
         self.last_position = self.last_position.max(last);
         Ok(())
-    }
-
-    fn remove(&mut self, numbers: &[i64]) -> Result<(), StoreError> {
-        self.same_files()?;
-        let transaction = self.connection.unchecked_transaction()?;
-        let deleted = deleted_definitions_of(&transaction, numbers)?;
-        // So that a restart after this knows what was given, though its rows are gone.
-        transaction.execute(
-            "INSERT OR REPLACE INTO counters (name, value) \
-             SELECT 'number', max(coalesce((SELECT max(number) FROM executions), 0), \
-             coalesce((SELECT value FROM counters WHERE name = 'number'), 0))",
-            [],
-        )?;
-        transaction.execute(
-            "INSERT OR REPLACE INTO counters (name, value) VALUES ('position', ?1)",
-            [self.last_position],
-        )?;
-        for table in ["events", "snapshots", "branches"] {
-            let sql = format!("DELETE FROM {table} WHERE execution = ?1");
-            let mut delete = transaction.prepare_cached(&sql)?;
-            for number in numbers {
-                delete.execute([number])?;
-            }
-        }
-        {
-            // Before the rows that say which labels they are.
-            let mut delete = transaction.prepare_cached(
-                "DELETE FROM labels WHERE (key, value, number) IN \
-                 (SELECT label.key, label.value, executions.number \
-                  FROM executions, json_each(CASE WHEN json_valid(labels) THEN labels ELSE '{}' END) AS label \
-                  WHERE executions.number = ?1)",
-            )?;
-            for number in numbers {
-                delete.execute([number])?;
-            }
-        }
-        let mut delete = transaction.prepare_cached("DELETE FROM executions WHERE number = ?1")?;
-        for number in numbers {
-            delete.execute([number])?;
-        }
-        drop(delete);
-        remove_unneeded(&transaction, &deleted)?;
-        transaction.commit()?;
-        Ok(())
-    }
-
-    fn forget_requests(&mut self, before: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // In the order of `place` the times only grow, so this reads what it deletes and no more.
-        let forgotten = self.connection.execute(
-            "DELETE FROM requests WHERE place IN \
-             (SELECT place FROM (SELECT place, at FROM requests ORDER BY place LIMIT ?2) \
-              WHERE at < ?1)",
-            params![before.as_millisecond(), limit],
-        )?;
-        Ok(forgotten)
     }
 }
 
@@ -368,7 +341,7 @@ impl TurnWriter<'_> {
             .prepare_cached("UPDATE executions SET summary = ?2 WHERE number = ?1")?;
         for (number, summary) in rows {
             if self.may(Write::Snapshot)? {
-                update.execute(params![number, &packed_summary(summary)[..]])?;
+                update.execute(params![number, &pack_summary(summary)[..]])?;
             }
         }
         Ok(())
@@ -423,6 +396,60 @@ impl TurnWriter<'_> {
                 )?;
             }
         }
+        Ok(())
+    }
+
+    /// Removes executions. What was given so far stays known although its rows are gone.
+    fn removed(&self, numbers: &[i64], last_position: i64) -> Written {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let to = self.to;
+        let deleted = deleted_definitions_of(to, numbers)?;
+        to.execute(
+            "INSERT OR REPLACE INTO counters (name, value) \
+             SELECT 'number', max(coalesce((SELECT max(number) FROM executions), 0), \
+             coalesce((SELECT value FROM counters WHERE name = 'number'), 0))",
+            [],
+        )?;
+        to.execute(
+            "INSERT OR REPLACE INTO counters (name, value) VALUES ('position', ?1)",
+            [last_position],
+        )?;
+        for table in ["events", "snapshots", "branches"] {
+            let sql = format!("DELETE FROM {table} WHERE execution = ?1");
+            let mut delete = to.prepare_cached(&sql)?;
+            for number in numbers {
+                delete.execute([number])?;
+            }
+        }
+        // Before the rows that say which labels they are.
+        let mut delete = to.prepare_cached(
+            "DELETE FROM labels WHERE (key, value, number) IN \
+             (SELECT label.key, label.value, executions.number \
+              FROM executions, json_each(CASE WHEN json_valid(labels) THEN labels ELSE '{}' END) AS label \
+              WHERE executions.number = ?1)",
+        )?;
+        for number in numbers {
+            delete.execute([number])?;
+        }
+        let mut delete = to.prepare_cached("DELETE FROM executions WHERE number = ?1")?;
+        for number in numbers {
+            delete.execute([number])?;
+        }
+        remove_unneeded(to, &deleted)?;
+        Ok(())
+    }
+
+    fn forgotten(&self, Forget { before, limit }: Forget) -> Written {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // In the order of `place` the times only grow, so this reads what it deletes and no more.
+        self.to.execute(
+            "DELETE FROM requests WHERE place IN \
+             (SELECT place FROM (SELECT place, at FROM requests ORDER BY place LIMIT ?2) \
+              WHERE at < ?1)",
+            params![before.as_millisecond(), limit],
+        )?;
         Ok(())
     }
 

@@ -263,6 +263,7 @@ impl Authentication {
                 status: StatusCode::OK,
                 page: Box::new(sign_in.page(&back(&query))),
                 cookies: Vec::new(),
+                owner: None,
             },
         }
     }
@@ -326,7 +327,7 @@ impl Authentication {
         let keys = self.keys.as_ref().ok_or_else(unknown)?;
         let typed = form.one("key").unwrap_or_default().trim();
         let used = keys.verify(typed, Timestamp::now());
-        let used = used.map_err(Unauthenticated::from)?;
+        let used = used.map_err(|error| Unauthenticated::of_key(error, keys.owner(typed)))?;
         let id = used.id;
         tracing::info!(subject = %used.identity.subject, key = id, "signed in with an API key");
         let old = jar.session(headers).ok().flatten();
@@ -450,6 +451,7 @@ async fn sign_out(sign_in: &SignIn, headers: &HeaderMap, jar: CookieJar) -> Sign
         status: StatusCode::OK,
         page: Box::new(page),
         cookies: vec![jar.remove_session(), jar.remove_transaction()],
+        owner: None,
     }
 }
 
@@ -459,7 +461,11 @@ fn refused(sign_in: &SignIn, back: &str, error: &SignInError) -> SignInAnswer {
         hint: error.hint().to_owned(),
         reason: error.reason(),
     };
-    SignInAnswer::problem(sign_in.page(back), error.status(), problem)
+    let owner = match error {
+        SignInError::Identity(refused) => refused.owner(),
+        _ => None,
+    };
+    SignInAnswer::problem(sign_in.page(back), error.status(), problem).of_owner(owner)
 }
 
 fn count(method: &'static str, answer: &Result<SignInAnswer, SignInError>) {

@@ -30,7 +30,6 @@ impl Approvals {
             .await?;
         let found = self.approval(&call, upstream, &name).await?;
         if !call.access.approval(&upstream.id, &found).0 {
-            call.access.note_hidden();
             return Err(absent(&name));
         }
         Ok(shown::approval(&call.access, &upstream.id, found))
@@ -47,7 +46,6 @@ impl Approvals {
             .await?;
         let found = self.escalation(&call, upstream, &name).await?;
         if !call.access.escalation(&upstream.id, &found) {
-            call.access.note_hidden();
             return Err(absent(&name));
         }
         Ok(shown::escalation(&upstream.id, found))
@@ -149,7 +147,6 @@ impl Approvals {
         if call.access.reads(&execution) || call.access.has(permission, &execution) {
             return Ok(());
         }
-        call.access.note_hidden();
         Err(absent(name))
     }
 

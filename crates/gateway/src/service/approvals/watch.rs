@@ -54,6 +54,7 @@ impl Approvals {
             access: call.access.clone(),
             permit: self.watches.open(peer, &call)?,
         };
-        Reader::open(&self.hub, &upstreams, request, call.deadline).await
+        let upstreams = upstreams.into_iter().cloned().collect();
+        Reader::open(&self.hub, upstreams, request, call.deadline).await
     }
 }

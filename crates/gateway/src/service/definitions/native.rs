@@ -89,10 +89,7 @@ impl Definitions {
         });
         match read.await {
             // What may not be read does not exist, with any revision.
-            Ok(_) if !reads => {
-                call.access.note_hidden();
-                Err(absent(&upstream.id, &name))
-            }
+            Ok(_) if !reads => Err(absent(&upstream.id, &name)),
             Err(failed) if failed.error.kind == ErrorKind::NotFound && !call.access.is_open() => {
                 Err(absent(&upstream.id, &name))
             }

@@ -43,7 +43,11 @@ pub(super) async fn response(
 }
 
 /// Whether a provider can run a definition, as the provider says.
-async fn portability(call: &ApiCall, upstream: &Upstream, source: &str) -> v1::Portability {
+pub(super) async fn portability(
+    call: &ApiCall,
+    upstream: &Upstream,
+    source: &str,
+) -> v1::Portability {
     let (verdict, reasons) = if Topic::PORTABLE_DEFINITIONS.is_offered_by(upstream) {
         let guarded = upstream.merged(call);
         let asked = guarded.portable_definitions(Verb::PortableDefinitions, |definitions, call| {

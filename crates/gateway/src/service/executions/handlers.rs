@@ -6,10 +6,11 @@ use stateway_proto::v1;
 use stateway_proto::v1::executions_server::Executions as Service;
 use tonic::{Request, Response, Status};
 
+use super::write::WaitingCaller;
 use super::{Executions, payload};
 use crate::access::{Access, until_changed};
 use crate::audit::Note;
-use crate::front::Peer;
+use crate::front::{Peer, ProvenWait};
 use crate::watch::Reader;
 
 /// One method of the trait: the shell around a function of the same service.
@@ -28,22 +29,26 @@ macro_rules! in_shell {
 impl Service for Executions {
     async fn start_execution(
         &self,
-        request: Request<v1::StartExecutionRequest>,
+        mut request: Request<v1::StartExecutionRequest>,
     ) -> Result<Response<v1::Execution>, Status> {
-        let (peer, note) = (
-            Peer::of(request.extensions()),
-            Note::of(request.extensions()),
-        );
+        let extensions = request.extensions_mut();
+        let (peer, note) = (Peer::of(extensions), Note::of(extensions));
+        let proof = extensions.remove::<ProvenWait>();
+        let caller = WaitingCaller {
+            peer,
+            quota: extensions.get().cloned(),
+        };
         let mut wait = None;
         let started = self.shell.run("StartExecution", request, |call, message| {
-            self.start(call, peer, message, &mut wait)
+            self.start(call, caller, message, &mut wait)
         });
         let mut started = started.await?;
         if let Some(wait) = wait {
             if let Some(note) = note {
                 note.took_effect();
             }
-            *started.get_mut() = self.finished(wait).await;
+            let finished = self.finished(wait, proof).await;
+            *started.get_mut() = self.shell.fitting_execution("StartExecution", finished)?;
         }
         Ok(started)
     }

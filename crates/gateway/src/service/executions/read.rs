@@ -123,8 +123,8 @@ impl Executions {
         Reader::open(&self.hub, request, call.deadline).await
     }
 
-    /// Leaves out executions that do not exist and those that the caller may not know of, so that nothing
-    /// of a stream depends on them.
+    /// Leaves out executions that do not exist, and those that the caller may not read. The stream is the same
+    /// with and without them, so that the caller cannot learn which of them exist.
     async fn retain_readable(
         &self,
         call: &ApiCall,

@@ -4,41 +4,59 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use stateway_access::{KnownLabels, Object, Permission};
-use stateway_model::{DefinitionName, Execution, ExecutionName, ProviderId};
+use stateway_model::{DefinitionName, Execution, ExecutionId, ExecutionName, ProviderId};
 use stateway_proto::v1;
 use stateway_proto::v1::retry_from_request::Origin;
 use stateway_provider_api::{
-    Call, CancelMode, CancelRequest, CompensationChoice, Error, ErrorKind, Observation,
-    PauseRequest, Provider, PurgeRequest, Result as ProviderResult, ResumeRequest,
-    RetryFromRequest, RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Verb,
+    Call, CancelMode, CancelRequest, CompensationChoice, Error, Observation, PauseRequest,
+    Provider, PurgeRequest, Result as ProviderResult, ResumeRequest, RetryFromRequest,
+    RetryNowRequest, SignalRequest, StartDefinition, StartRequest, Verb,
 };
 use tonic::{Code, Status};
 
-use super::super::validate;
+use super::super::{home, validate};
 use super::Executions;
 use crate::access::{self, ApiCall};
 use crate::convert;
-use crate::front::Peer;
+use crate::front::{Peer, ProvenWait};
 use crate::parent::Parent;
+use crate::quota::{CallerQuota, StreamQuota};
 use crate::similar::{self, DEFINITION_NOT_FOUND};
 use crate::status::{self, Refusal};
 use crate::streams::StreamPermit;
 use crate::upstream::{Topic, Upstream};
 use crate::watch::Asked;
 
+/// A call of a provider that changes an execution.
+type ProviderCall<R> =
+    for<'c> fn(&'c dyn Provider, &'c Call, R) -> BoxFuture<'c, ProviderResult<Observation>>;
+
 /// A wait for the end of an execution that was started.
 pub(super) struct StartedWait {
     call: ApiCall,
     upstream: Arc<Upstream>,
     started: Execution,
+    _permit: WaitPermit,
+}
+
+/// Who holds the wait of a start.
+pub(super) struct WaitingCaller {
+    pub(super) peer: Option<Peer>,
+    /// None if callers have no identity.
+    pub(super) quota: Option<CallerQuota>,
+}
+
+/// The right to wait, among all callers and within the quota of the caller.
+struct WaitPermit {
     _permit: StreamPermit,
+    _quota: Option<StreamQuota>,
 }
 
 impl Executions {
     pub(super) async fn start(
         &self,
         call: ApiCall,
-        peer: Option<Peer>,
+        caller: WaitingCaller,
         request: v1::StartExecutionRequest,
         wait: &mut Option<StartedWait>,
     ) -> Result<v1::Execution, Status> {
@@ -76,7 +94,7 @@ impl Executions {
         }
         // Before the start: a wait that is refused starts nothing.
         let permit = if request.wait {
-            Some(self.waits.open(peer, &call)?)
+            Some(self.wait_permit(&call, &caller)?)
         } else {
             None
         };
@@ -104,9 +122,23 @@ impl Executions {
         }
     }
 
+    fn wait_permit(&self, call: &ApiCall, caller: &WaitingCaller) -> Result<WaitPermit, Status> {
+        let quota = caller.quota.as_ref().map(CallerQuota::open_stream);
+        let quota = quota.transpose().map_err(|exceeded| exceeded.status())?;
+        Ok(WaitPermit {
+            _permit: self.waits.open(caller.peer, call)?,
+            _quota: quota,
+        })
+    }
+
     /// Waits for the end of an execution that was started. If that fails, the execution is shown as it was
-    /// started: the start itself has succeeded. If the access rules change meanwhile, only the name is shown.
-    pub(super) async fn finished(&self, wait: StartedWait) -> v1::Execution {
+    /// started: the start itself has succeeded. If the access rules change meanwhile, or the proof of the caller
+    /// ends, only the name is shown.
+    pub(super) async fn finished(
+        &self,
+        wait: StartedWait,
+        proof: Option<ProvenWait>,
+    ) -> v1::Execution {
         let StartedWait {
             call,
             upstream,
@@ -117,6 +149,7 @@ impl Executions {
         let waited = tokio::select! {
             biased;
             () = call.access.clone().changed() => return access::name_only(&started.name),
+            () = proof_end(proof) => return access::name_only(&started.name),
             waited = waited => waited,
         };
         call.show_written(waited.map_or(started, |waited| waited.execution))
@@ -230,23 +263,16 @@ impl Executions {
         call: ApiCall,
         request: v1::PauseExecutionRequest,
     ) -> Result<v1::Execution, Status> {
-        let name = self
-            .target(
-                &call,
-                &request.name,
-                &request.etag,
-                (Permission::Steer, Verb::Pause),
-            )
-            .await?;
-        let pause = PauseRequest {
-            id: name.id,
-            comment: validate::text("comment", request.comment)?,
-            request_id: validate::request_id(&call, &request.request_id)?,
+        let target = (&*request.name, &*request.etag, Verb::Pause);
+        let pause = |id| {
+            Ok(PauseRequest {
+                id,
+                comment: validate::text("comment", request.comment)?,
+                request_id: validate::request_id(&call, &request.request_id)?,
+            })
         };
-        self.write(&call, &name.provider, Verb::Pause, |provider, call| {
-            provider.pause(call, pause)
-        })
-        .await
+        let send: ProviderCall<_> = |provider, call, pause| provider.pause(call, pause);
+        self.steer(&call, target, pause, send).await
     }
 
     pub(super) async fn resume(
@@ -254,23 +280,13 @@ impl Executions {
         call: ApiCall,
         request: v1::ResumeExecutionRequest,
     ) -> Result<v1::Execution, Status> {
-        let name = self
-            .target(
-                &call,
-                &request.name,
-                &request.etag,
-                (Permission::Steer, Verb::Resume),
-            )
-            .await?;
-        let request_id = validate::request_id(&call, &request.request_id)?;
-        let resume = ResumeRequest {
-            id: name.id,
-            request_id,
+        let target = (&*request.name, &*request.etag, Verb::Resume);
+        let resume = |id| {
+            let request_id = validate::request_id(&call, &request.request_id)?;
+            Ok(ResumeRequest { id, request_id })
         };
-        self.write(&call, &name.provider, Verb::Resume, |provider, call| {
-            provider.resume(call, resume)
-        })
-        .await
+        let send: ProviderCall<_> = |provider, call, resume| provider.resume(call, resume);
+        self.steer(&call, target, resume, send).await
     }
 
     pub(super) async fn retry_now(
@@ -278,23 +294,16 @@ impl Executions {
         call: ApiCall,
         request: v1::RetryNowRequest,
     ) -> Result<v1::Execution, Status> {
-        let name = self
-            .target(
-                &call,
-                &request.name,
-                &request.etag,
-                (Permission::Steer, Verb::RetryNow),
-            )
-            .await?;
-        let retry = RetryNowRequest {
-            id: name.id,
-            step: validate::text("step", request.step)?,
-            request_id: validate::request_id(&call, &request.request_id)?,
+        let target = (&*request.name, &*request.etag, Verb::RetryNow);
+        let retry = |id| {
+            Ok(RetryNowRequest {
+                id,
+                step: validate::text("step", request.step)?,
+                request_id: validate::request_id(&call, &request.request_id)?,
+            })
         };
-        self.write(&call, &name.provider, Verb::RetryNow, |provider, call| {
-            provider.retry_now(call, retry)
-        })
-        .await
+        let send: ProviderCall<_> = |provider, call, retry| provider.retry_now(call, retry);
+        self.steer(&call, target, retry, send).await
     }
 
     pub(super) async fn retry_from(
@@ -302,36 +311,28 @@ impl Executions {
         call: ApiCall,
         request: v1::RetryFromRequest,
     ) -> Result<v1::Execution, Status> {
-        let name = self
-            .target(
-                &call,
-                &request.name,
-                &request.etag,
-                (Permission::Steer, Verb::RetryFrom),
-            )
-            .await?;
-        let (step, from_start) = match request.origin {
-            None => (String::new(), false),
-            Some(Origin::Step(step)) => (validate::text("step", step)?, false),
-            Some(Origin::Start(())) => (String::new(), true),
+        let target = (&*request.name, &*request.etag, Verb::RetryFrom);
+        let retry = |id| {
+            let (step, from_start) = match request.origin {
+                None => (String::new(), false),
+                Some(Origin::Step(step)) => (validate::text("step", step)?, false),
+                Some(Origin::Start(())) => (String::new(), true),
+            };
+            Ok(RetryFromRequest {
+                id,
+                step,
+                input: request.input.map(convert::payload_from),
+                feedback: validate::text("feedback", request.feedback)?,
+                from_start,
+                request_id: validate::request_id(&call, &request.request_id)?,
+                execution_id: validate::execution_id(&request.execution_id)?,
+            })
         };
-        let retry = RetryFromRequest {
-            id: name.id,
-            step,
-            input: request.input.map(convert::payload_from),
-            feedback: validate::text("feedback", request.feedback)?,
-            from_start,
-            request_id: validate::request_id(&call, &request.request_id)?,
-            execution_id: validate::execution_id(&request.execution_id)?,
-        };
-        self.write(&call, &name.provider, Verb::RetryFrom, |provider, call| {
-            provider.retry_from(call, retry)
-        })
-        .await
+        let send: ProviderCall<_> = |provider, call, retry| provider.retry_from(call, retry);
+        self.steer(&call, target, retry, send).await
     }
 
-    /// Who is to run a definition. A portable one without a parent runs on the only provider that
-    /// can run it.
+    /// Who is to run a definition. A portable one without a parent runs on its default provider.
     async fn runs(
         &self,
         call: &ApiCall,
@@ -341,47 +342,30 @@ impl Executions {
         if !parent.is_empty() || definition.provider.is_some() {
             return provider_of(parent, definition);
         }
-        match self
-            .directory
-            .one(&call.access, "parent", "", Topic::PORTABLE_DEFINITIONS)
-        {
-            Ok(upstream) => Ok(upstream.id.clone()),
-            // A name that no execution can have needs no provider: the name itself is wrong.
-            Err(status) => match self.unknown_everywhere(call, definition).await {
-                Some(unknown) => Err(unknown.into()),
-                None => Err(status),
-            },
-        }
-    }
-
-    /// The refusal of a portable definition, if there are providers for it and none has it. A caller that may not
-    /// read the definition does not learn whether one has it.
-    async fn unknown_everywhere(
-        &self,
-        call: &ApiCall,
-        definition: &DefinitionName,
-    ) -> Option<Refusal> {
         let upstreams = self
             .directory
-            .all(&call.access, Topic::PORTABLE_DEFINITIONS);
-        let upstreams = upstreams.ok()?;
+            .in_order(&call.access, Topic::PORTABLE_DEFINITIONS)?;
+        if let [only] = upstreams[..] {
+            return Ok(only.id.clone());
+        }
         let full = definition.to_string();
         let mut all = upstreams.iter();
         if !all.all(|upstream| call.access.reads_definition(&upstream.id, &full)) {
-            return None;
+            // The default provider of a definition that may not be read is not to be learned from a start.
+            let named = self
+                .directory
+                .one(&call.access, "parent", "", Topic::PORTABLE_DEFINITIONS);
+            return named.map(|only| only.id.clone());
         }
-        for upstream in &upstreams {
-            let guarded = upstream.within(call);
-            let found = guarded
-                .portable_definitions(Verb::PortableDefinitions, |definitions, call| {
-                    definitions.get_portable(call, &definition.id, None)
-                });
-            match found.await {
-                Err(failed) if failed.error.kind == ErrorKind::NotFound => {}
-                Ok(_) | Err(_) => return None,
-            }
+        let places = home::places(call, &upstreams, &definition.id).await?;
+        match places.home {
+            Some(home) => Ok(home.upstream.id.clone()),
+            None => Err(
+                similar::no_portable_definition(call, &upstreams, &definition.id)
+                    .await
+                    .into(),
+            ),
         }
-        Some(similar::no_portable_definition(call, &upstreams, &definition.id).await)
     }
 
     pub(super) async fn purge(
@@ -423,6 +407,25 @@ impl Executions {
         Ok(name)
     }
 
+    /// Changes an execution that exists: checks the caller and the etag, makes the request for the provider, and
+    /// sends it. `target` is the name, the etag and the verb.
+    async fn steer<R: Send>(
+        &self,
+        call: &ApiCall,
+        (name, etag, verb): (&str, &str, Verb),
+        request: impl FnOnce(ExecutionId) -> Result<R, Status>,
+        send: ProviderCall<R>,
+    ) -> Result<v1::Execution, Status> {
+        let name = self
+            .target(call, name, etag, (Permission::Steer, verb))
+            .await?;
+        let request = request(name.id)?;
+        self.write(call, &name.provider, verb, |provider, call| {
+            send(provider, call, request)
+        })
+        .await
+    }
+
     /// Writes to an execution and shows the change to watchers.
     async fn write<F>(
         &self,
@@ -459,6 +462,14 @@ impl Executions {
         let answer = upstream.sighting(observation);
         self.hub.saw(&answer, asked);
         answer.execution
+    }
+}
+
+/// Resolves when the proof of a caller ends. Callers that prove nothing have none.
+async fn proof_end(proof: Option<ProvenWait>) {
+    match proof {
+        Some(proof) => proof.ended().await,
+        None => std::future::pending().await,
     }
 }
 

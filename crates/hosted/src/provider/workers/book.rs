@@ -12,8 +12,9 @@ use stateway_provider_api::{
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use super::{LEASE, PAUSE, RECONNECT, RENEW, RENEW_AGAIN};
+use super::{LEASE, PAUSE, RECONNECT, RENEW_AGAIN};
 use crate::message::{Claim, ClaimedTask, Done, HandOut, OpenTask, StoredView};
+use crate::provider::Pace;
 use crate::provider::token::Token;
 
 /// The most tasks of a worker that a survey shows.
@@ -30,6 +31,7 @@ type Line = (Arc<str>, Arc<str>, String);
 /// What this gateway knows about workers and tasks.
 #[derive(Default)]
 pub(super) struct Book {
+    pace: Pace,
     sessions: u64,
     workers: BTreeMap<Arc<str>, Known>,
     /// Executions with tasks that wait for a worker, by id.
@@ -102,7 +104,7 @@ impl Known {
         self.tell.is_some() && !self.recovering && self.room() > 0
     }
 
-    fn claim(&self, most: u32) -> Claim {
+    fn claim(&self, most: u32, lease: Duration) -> Claim {
         Claim {
             worker: Arc::clone(&self.offer.worker),
             identity: Arc::clone(&self.offer.identity),
@@ -111,7 +113,7 @@ impl Known {
             http: self.http.is_some(),
             tenant: Arc::clone(&self.offer.tenant),
             most,
-            lease: LEASE,
+            lease,
             again: false,
             has: Vec::new(),
         }
@@ -144,6 +146,14 @@ fn progress(seen: &StoredView) -> Progress {
 }
 
 impl Book {
+    /// An empty book for an engine with this pace.
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            pace,
+            ..Self::default()
+        }
+    }
+
     /// A worker connects; the number of its session. An earlier session of the same id is closed, its
     /// tasks stay.
     pub(super) fn connect(
@@ -255,8 +265,9 @@ impl Book {
         }
     }
 
-    /// The result of a task is on its way: the hand-out, and a claim for the room that the task leaves. None
-    /// when the worker does not have the task by this book; the object may know better.
+    /// Records that the result of a task is being sent. Returns the hand-out, and a claim for the capacity that
+    /// the task frees. There is no claim if this book does not list the task for the worker; the object decides
+    /// whether the result counts.
     pub(super) fn settle(&mut self, worker: &Arc<str>, token: &Token) -> (HandOut, Option<Claim>) {
         let hand_out = HandOut {
             branch: token.b,
@@ -277,7 +288,7 @@ impl Book {
             return (hand_out, None);
         }
         known.reserved += most;
-        (hand_out, Some(known.claim(most)))
+        (hand_out, Some(known.claim(most, self.pace.lease)))
     }
 
     /// A claim of a worker was answered, or has failed.
@@ -480,7 +491,7 @@ impl Book {
             let workers = self.workers.values_mut();
             let workers = workers.filter(|known| known.takes_tasks());
             let takers = workers.filter_map(|known| {
-                let claim = known.claim(0);
+                let claim = known.claim(0, self.pace.lease);
                 let tasks = waiting.tasks.iter();
                 let count = tasks
                     .filter(|task| claim.takes(task, &waiting.tenant))
@@ -495,7 +506,7 @@ impl Book {
                 waiting.claiming = true;
                 orders.push(Order {
                     execution: Arc::clone(execution),
-                    claim: known.claim(most),
+                    claim: known.claim(most, self.pace.lease),
                 });
             }
         }
@@ -520,7 +531,7 @@ impl Book {
         let known = self.workers.get(worker)?;
         Some(Claim {
             again: true,
-            ..known.claim(0)
+            ..known.claim(0, self.pace.lease)
         })
     }
 
@@ -537,7 +548,9 @@ impl Book {
     /// A renewal failed: the next one follows soon.
     pub(super) fn renew_again(&mut self, worker: &str, now: Instant) {
         if let Some(known) = self.workers.get_mut(worker) {
-            known.renewed = (now + RENEW_AGAIN).checked_sub(RENEW).unwrap_or(now);
+            known.renewed = (now + RENEW_AGAIN)
+                .checked_sub(self.pace.renew)
+                .unwrap_or(now);
         }
     }
 
@@ -545,7 +558,7 @@ impl Book {
     pub(super) fn renewals(&mut self, now: Instant) -> Vec<(Arc<str>, Arc<str>)> {
         let mut found = Vec::new();
         for (worker, known) in &mut self.workers {
-            let due = known.tell.is_some() && now.duration_since(known.renewed) >= RENEW;
+            let due = known.tell.is_some() && now.duration_since(known.renewed) >= self.pace.renew;
             if !due || known.held.is_empty() {
                 continue;
             }

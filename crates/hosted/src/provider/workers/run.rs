@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::book::Order;
-use super::{HostPort, LEASE, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, Shared};
+use super::{HostPort, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, Shared};
 use crate::message::{Claim, Done, HandOut, ObjectRequest, StoredView, VERSION, Work};
 use crate::object::VIEW;
 use crate::provider::{ObjectKind, ViewQuery, place, stored};
@@ -183,7 +183,7 @@ pub(super) async fn release<P: HostPort>(
 async fn renew<P: HostPort>(shared: Arc<Shared<P>>, execution: Arc<str>, worker: Arc<str>) {
     let work = Work::Renew {
         worker: Arc::clone(&worker),
-        lease: LEASE,
+        lease: shared.host.port.pace().lease,
     };
     match shared.send(&execution, ("lease", work), None).await {
         Ok(done) => shared.learn(&done),

@@ -18,7 +18,7 @@ fn a_row_that_decides_alone_is_named_with_its_qualifiers() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as failed because the state table maps native state `OVER (result = no)` to failed"
+        "failed: the state table maps native state `OVER (result = no)` to failed."
     );
     assert_eq!(
         explanation.evidence,
@@ -78,8 +78,8 @@ fn a_deciding_step_is_named_with_the_rule() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as backing-off because native state `OPEN` does not decide, step `s1` is \
-         backing-off, and no open step ranks higher (running > backing-off > error > waiting)"
+        "backing-off: step `s1` is backing-off, and no other open step is running. The engine \
+         reports `OPEN`."
     );
     assert_eq!(
         explanation.steps[1].evidence,
@@ -102,8 +102,8 @@ fn an_overdue_attempt_is_called_overdue() {
     let explanation = explained(&observation);
     assert_eq!(
         explanation.summary,
-        "shown as backing-off because native state `OPEN` does not decide, and the attempts show \
-         backing-off; the next attempt is overdue"
+        "backing-off: this follows from the attempts. The engine reports `OPEN`. The next attempt \
+         is overdue."
     );
     assert_eq!(
         explanation.evidence[1],
@@ -116,8 +116,7 @@ fn an_overdue_attempt_is_called_overdue() {
 fn an_assumption_is_called_an_assumption() {
     assert_eq!(
         explained(&seen("ODD")).summary,
-        "shown as running because native state `ODD` is in no table; `running` is assumed and may \
-         be wrong"
+        "running: native state `ODD` is in no table, so `running` is assumed and may be wrong."
     );
 }
 
@@ -126,7 +125,7 @@ fn a_step_that_its_execution_outlived_is_called_over() {
     let explanation = explained(&with_steps("BAD", &["OPEN"]));
     assert_eq!(
         explanation.steps[0].summary,
-        "shown as failed because the execution has finished, so the step is over, whatever the \
-         engine reports about it"
+        "failed: the execution has finished, so the step is over, whatever the engine reports \
+         about it."
     );
 }

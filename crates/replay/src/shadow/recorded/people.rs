@@ -293,7 +293,10 @@ impl Reader<'_> {
     fn resumed(&mut self, event: &Event, by: &Arc<str>) {
         let since = self.paused.take();
         // Paused for another revision, which no shadow is ever offered.
-        if !matches!(self.state.hold(), Some(PauseCause::RevisionMismatch { .. })) {
+        if !matches!(
+            self.state.pause_cause(),
+            Some(PauseCause::RevisionMismatch { .. })
+        ) {
             let reply = reply(event, since, Arc::clone(by));
             self.found.resumes.push_back(reply);
         }

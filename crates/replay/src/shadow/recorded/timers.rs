@@ -78,7 +78,7 @@ impl Reader<'_> {
 
     /// When a timer is due, with the pause that an execution is in: its timeouts stand still.
     fn put_off(&self, event: &Event, timer: &Timer, due: Timestamp) -> Timestamp {
-        let since = self.state.held_since();
+        let since = self.state.paused_since();
         match since.filter(|_| limited(timer).is_some()) {
             Some(since) => {
                 let still = event.at.duration_since(since);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension as _, Row, Rows, params};
 
 use crate::request::EventRecord;
+use crate::store::compact::unpack;
 use crate::store::load::events;
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::compact::unpack;
 use crate::store::{Branch, Hash, LogReading, LogRow, Snapshot, StoreError};
 
 /// A log from its end: branch after branch, of each the rows that begin before an event.

@@ -1,5 +1,6 @@
 //! Reading the requests that were answered.
 
+use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
 use crate::store::sqlite::Sqlite;
@@ -20,5 +21,13 @@ impl RequestReading for Sqlite {
             })
         });
         Ok(found.optional()?)
+    }
+
+    fn has_requests_before(&self, before: Timestamp) -> Result<bool, StoreError> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT at FROM requests ORDER BY place LIMIT 1")?;
+        let first = query.query_row([], |row| row.get::<_, i64>(0)).optional()?;
+        Ok(first.is_some_and(|at| at < before.as_millisecond()))
     }
 }

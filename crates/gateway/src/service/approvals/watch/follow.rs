@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
 use stateway_provider_api::{
-    ApprovalStream, Call, Error, ErrorKind, InboxHints, InboxRequest, Result, Verb, WatchedApproval,
+    ApprovalStream, Call, Error, ErrorKind, InboxRequest, Result, Verb, WatchedApproval,
 };
 
 use super::hub::ApprovalHub;
@@ -61,6 +61,9 @@ pub(super) async fn follow(hub: &ApprovalHub, upstream: &Upstream, topic: &Topic
                 pause_after(failures, upstream)
             }
             Err(error) => {
+                if error.reason() == TOO_MANY_APPROVALS {
+                    hub.set_crowded(topic);
+                }
                 if !may_go_on(upstream, topic, &error) {
                     hub.forget(topic);
                     topic.end(status::of_provider(&upstream.id, &error));
@@ -191,10 +194,7 @@ async fn read_all(hub: &ApprovalHub, upstream: &Upstream, topic: &Topic) -> Resu
     let (mut news, mut cursor) = (false, None);
     for _ in 0..MOST_PAGES {
         let request = InboxRequest {
-            hints: InboxHints {
-                pending_only: true,
-                ..InboxHints::default()
-            },
+            hints: topic.part.hints(),
             page_size: PAGE,
             cursor,
         };

@@ -2,22 +2,28 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use stateway_model::ProviderId;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::Status;
 
 use super::follow;
-use super::topic::Topic;
+use super::topic::{Part, Topic};
+use crate::access::Access;
 use crate::settings::WatchSettings;
 use crate::upstream::Upstream;
+use crate::watch::{CROWDED_FOR, too_many_topics};
 
 /// Where readers and followers of approvals meet.
 pub(crate) struct ApprovalHub {
     pub(super) settings: WatchSettings,
     /// Readers end and followers stop when this is cancelled.
     pub(super) stop: CancellationToken,
-    topics: Mutex<HashMap<ProviderId, Arc<Topic>>>,
+    topics: Mutex<HashMap<(ProviderId, Part), Arc<Topic>>>,
+    /// Providers with more pending approvals than a watch follows, and when that was found.
+    crowded: Mutex<HashMap<ProviderId, Instant>>,
     tasks: TaskTracker,
 }
 
@@ -38,6 +44,7 @@ impl ApprovalHub {
             settings,
             stop,
             topics: Mutex::default(),
+            crowded: Mutex::default(),
             tasks: TaskTracker::new(),
         })
     }
@@ -50,24 +57,73 @@ impl ApprovalHub {
 
     /// Has the approvals of a provider read now, where they are polled: one of them was decided.
     pub(crate) fn hurry(&self, provider: &ProviderId) {
-        if let Some(topic) = self.topics().get(provider) {
-            topic.hurry();
+        for ((of, _), topic) in &*self.topics() {
+            if of == provider {
+                topic.hurry();
+            }
         }
     }
 
     /// Adds a reader of a provider's approvals, and starts to follow them if there is no reader yet.
-    pub(super) fn join(self: &Arc<Self>, upstream: &Arc<Upstream>) -> Membership {
+    pub(super) fn join(
+        self: &Arc<Self>,
+        upstream: &Arc<Upstream>,
+        access: &Access,
+    ) -> Result<Membership, Status> {
+        let part = self.part(&upstream.id, access);
         let mut topics = self.topics();
-        let found = topics.get(&upstream.id).cloned();
-        let topic = found.unwrap_or_else(|| {
-            let topic = Arc::new(Topic::new(upstream.id.clone(), &self.settings));
-            topics.insert(upstream.id.clone(), topic.clone());
-            self.follow(upstream.clone(), topic.clone());
-            topic
-        });
+        let key = (upstream.id.clone(), part.clone());
+        let topic = match topics.get(&key) {
+            Some(topic) => topic.clone(),
+            None if topics.len() >= self.settings.max_topics => {
+                return Err(too_many_topics(self.settings.max_topics));
+            }
+            None => {
+                let topic = Topic::new(upstream.id.clone(), part, &self.settings);
+                let topic = Arc::new(topic);
+                topics.insert(key, topic.clone());
+                self.follow(upstream.clone(), topic.clone());
+                topic
+            }
+        };
         // Counted under the lock, so that the topic cannot be forgotten in between.
         topic.joined();
-        Membership { topic }
+        Ok(Membership { topic })
+    }
+
+    /// Joins the topic of a smaller part in place of one that has ended because the provider has too many approvals.
+    /// False if there is none.
+    pub(super) fn narrow(
+        self: &Arc<Self>,
+        member: &mut Membership,
+        upstream: &Arc<Upstream>,
+        access: &Access,
+    ) -> Result<bool, Status> {
+        let topic = &member.topic;
+        let is_narrower = topic.has_ended() && topic.part != self.part(&topic.provider, access);
+        if is_narrower {
+            *member = self.join(upstream, access)?;
+        }
+        Ok(is_narrower)
+    }
+
+    /// The approvals of a provider that a reader follows: readers share one topic of all of them, unless there are
+    /// more than a watch follows. So the bound of a watch does not count what others have.
+    fn part(&self, provider: &ProviderId, access: &Access) -> Part {
+        let found = self.crowded().get(provider).copied();
+        if found.is_some_and(|found| found.elapsed() < CROWDED_FOR) {
+            Part::readable(access, provider)
+        } else {
+            Part::default()
+        }
+    }
+
+    /// Takes note that a topic has more approvals than a watch follows.
+    pub(super) fn set_crowded(&self, topic: &Topic) {
+        if topic.part == Part::default() {
+            let mut crowded = self.crowded();
+            crowded.insert(topic.provider.clone(), Instant::now());
+        }
     }
 
     /// Runs a follower until it ends or the hub stops: followers only read, so a call that hangs is
@@ -87,17 +143,22 @@ impl ApprovalHub {
         let mut topics = self.topics();
         let idle = topic.is_idle_for(self.settings.linger);
         if idle {
-            topics.remove(&topic.provider);
+            topics.remove(&(topic.provider.clone(), topic.part.clone()));
         }
         idle
     }
 
     /// Forgets a topic that cannot be followed, so that the next reader tries again.
     pub(super) fn forget(&self, topic: &Topic) {
-        self.topics().remove(&topic.provider);
+        let key = (topic.provider.clone(), topic.part.clone());
+        self.topics().remove(&key);
     }
 
-    fn topics(&self) -> MutexGuard<'_, HashMap<ProviderId, Arc<Topic>>> {
+    fn topics(&self) -> MutexGuard<'_, HashMap<(ProviderId, Part), Arc<Topic>>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn crowded(&self) -> MutexGuard<'_, HashMap<ProviderId, Instant>> {
+        self.crowded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -50,6 +50,8 @@ enum Awaited {
 /// One client's stream.
 pub(in super::super) struct Reader {
     hub: Arc<ApprovalHub>,
+    /// The provider of each member.
+    upstreams: Vec<Arc<Upstream>>,
     members: Vec<Membership>,
     tolerant: bool,
     filter: Filter,
@@ -68,28 +70,20 @@ impl Reader {
     /// Joins the topics and takes the pending approvals. Ends by `deadline`.
     pub(super) async fn open(
         hub: &Arc<ApprovalHub>,
-        upstreams: &[&Arc<Upstream>],
+        upstreams: Vec<Arc<Upstream>>,
         request: WatchRequest,
         deadline: std::time::Instant,
     ) -> Result<Self, Status> {
-        let members: Vec<_> = upstreams.iter().map(|one| hub.join(one)).collect();
-        let synced = join_all(members.iter().map(|member| member.topic.synced()));
-        if request.tolerant {
-            // A provider that takes longer is named in the bookmark; its approvals come later, as
-            // changes.
-            let patience = upstreams
-                .iter()
-                .map(|one| one.settings.multi_provider_timeout)
-                .max();
-            let patience = Instant::now() + patience.unwrap_or_default();
-            let _ = tokio::time::timeout_at(patience.min(deadline.into()), synced).await;
-        } else {
-            let synced = tokio::time::timeout_at(deadline.into(), synced).await;
-            let synced = synced.map_err(|_| not_in_time())?;
-            synced.into_iter().collect::<Result<Vec<()>, Status>>()?;
+        let members = upstreams.iter().map(|one| hub.join(one, &request.access));
+        let mut members = members.collect::<Result<Vec<_>, Status>>()?;
+        let mut known = synced(&members, &upstreams, request.tolerant, deadline).await;
+        if narrow(hub, &upstreams, &request.access, &mut members)? {
+            known = synced(&members, &upstreams, request.tolerant, deadline).await;
         }
+        known?;
         let mut reader = Self {
             hub: hub.clone(),
+            upstreams,
             members,
             tolerant: request.tolerant,
             filter: request.filter,
@@ -168,21 +162,30 @@ impl Reader {
     /// Changes that the filter leaves out do not put the bookmark off.
     async fn await_news(&mut self) -> Result<Awaited, Status> {
         let due = self.last_sent + self.hub.settings.heartbeat;
-        tokio::select! {
+        let (index, item) = tokio::select! {
             biased;
-            () = self.hub.stop.cancelled() => Err(draining("Watch again.")),
-            () = tokio::time::sleep_until(due) => Ok(Awaited::Quiet),
-            Some((index, item)) = self.news.next() => match item {
-                Ok(News::Change(change)) => Ok(Awaited::Change(index, change)),
-                Ok(News::Failed(status)) if !self.tolerant => Err(Status::clone(&status)),
-                Ok(News::Failed(_)) | Err(BroadcastStreamRecvError::Lagged(_)) => {
-                    metrics::counter!("stateway_watch_resyncs_total").increment(1);
-                    self.take_snapshot();
-                    self.owes_resync = true;
-                    Ok(Awaited::Again)
+            () = self.hub.stop.cancelled() => return Err(draining("Watch again.")),
+            () = tokio::time::sleep_until(due) => return Ok(Awaited::Quiet),
+            Some(news) = self.news.next() => news,
+        };
+        match item {
+            Ok(News::Change(change)) => return Ok(Awaited::Change(index, change)),
+            Ok(News::Failed(status)) => {
+                let (hub, members) = (&self.hub, &mut self.members);
+                if narrow(hub, &self.upstreams, &self.access, members)? {
+                    let deadline =
+                        std::time::Instant::now() + self.upstreams[index].settings.timeout;
+                    synced(members, &self.upstreams, self.tolerant, deadline).await?;
+                } else if !self.tolerant {
+                    return Err(Status::clone(&status));
                 }
-            },
+            }
+            Err(BroadcastStreamRecvError::Lagged(_)) => {}
         }
+        metrics::counter!("stateway_watch_resyncs_total").increment(1);
+        self.take_snapshot();
+        self.owes_resync = true;
+        Ok(Awaited::Again)
     }
 
     /// What a change means to this reader: nothing, if it concerns only what the filter leaves out.
@@ -234,4 +237,39 @@ impl Reader {
                 .collect(),
         }
     }
+}
+
+/// Waits for the pending approvals of the members, until `deadline`.
+async fn synced(
+    members: &[Membership],
+    upstreams: &[Arc<Upstream>],
+    tolerant: bool,
+    deadline: std::time::Instant,
+) -> Result<(), Status> {
+    let synced = join_all(members.iter().map(|member| member.topic.synced()));
+    if tolerant {
+        // A provider that takes longer is named in the bookmark; its approvals come later, as changes.
+        let upstreams = upstreams.iter();
+        let patience = upstreams.map(|one| one.settings.multi_provider_timeout);
+        let patience = Instant::now() + patience.max().unwrap_or_default();
+        let _ = tokio::time::timeout_at(patience.min(deadline.into()), synced).await;
+        return Ok(());
+    }
+    let synced = tokio::time::timeout_at(deadline.into(), synced).await;
+    synced.map_err(|_| not_in_time())?.into_iter().collect()
+}
+
+/// Joins smaller parts in place of those that have ended because their providers have too many approvals. False if
+/// there are none.
+fn narrow(
+    hub: &Arc<ApprovalHub>,
+    upstreams: &[Arc<Upstream>],
+    access: &Access,
+    members: &mut [Membership],
+) -> Result<bool, Status> {
+    let mut is_narrower = false;
+    for (member, upstream) in members.iter_mut().zip(upstreams) {
+        is_narrower |= hub.narrow(member, upstream, access)?;
+    }
+    Ok(is_narrower)
 }

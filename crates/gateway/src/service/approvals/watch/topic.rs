@@ -1,4 +1,5 @@
-//! The pending approvals of one provider, each as it was last seen, and the readers that share them.
+//! The pending approvals of one provider or a part of them, each as it was last seen, and the readers that share
+//! them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -6,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stateway_model::ProviderId;
-use stateway_provider_api::{Approval, ApprovalState, InboxId};
+use stateway_provider_api::{Approval, ApprovalState, InboxHints, InboxId};
 use tokio::sync::{Notify, broadcast, watch};
 use tonic::Status;
 
+use crate::access::Access;
 use crate::settings::WatchSettings;
 
 /// One difference. Both sides are kept, so that each reader's filter can tell whether the approval
@@ -42,8 +44,46 @@ enum Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany;
 
+/// Which approvals of a provider a topic has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Part {
+    /// Only those of this portable definition.
+    definition: Option<String>,
+    /// Only those of executions with all of these labels.
+    labels: Vec<(String, String)>,
+}
+
+impl Part {
+    /// What every approval has that a caller may read, as far as the rules say so.
+    pub(super) fn readable(access: &Access, provider: &ProviderId) -> Self {
+        let mut hints = InboxHints::default();
+        access.narrow_inbox(provider, &mut hints);
+        Self {
+            definition: hints.definition,
+            labels: hints.labels,
+        }
+    }
+
+    pub(super) fn hints(&self) -> InboxHints {
+        InboxHints {
+            pending_only: true,
+            definition: self.definition.clone(),
+            labels: self.labels.clone(),
+            ..InboxHints::default()
+        }
+    }
+
+    fn has(&self, approval: &Approval) -> bool {
+        let definition = self.definition.as_ref();
+        let mut labels = self.labels.iter();
+        definition.is_none_or(|definition| *definition == approval.definition)
+            && labels.all(|(key, value)| approval.labels.get(key) == Some(value))
+    }
+}
+
 pub(super) struct Topic {
     pub(super) provider: ProviderId,
+    pub(super) part: Part,
     inner: Mutex<Inner>,
     news: broadcast::Sender<News>,
     sync: watch::Sender<Sync>,
@@ -56,6 +96,8 @@ struct Inner {
     pending: BTreeMap<InboxId, Known>,
     round: u64,
     unreachable: bool,
+    /// The approvals can no longer be followed.
+    has_ended: bool,
     readers: usize,
     idle_since: Instant,
 }
@@ -73,13 +115,15 @@ pub(super) struct Snapshot {
 }
 
 impl Topic {
-    pub(super) fn new(provider: ProviderId, settings: &WatchSettings) -> Self {
+    pub(super) fn new(provider: ProviderId, part: Part, settings: &WatchSettings) -> Self {
         Self {
             provider,
+            part,
             inner: Mutex::new(Inner {
                 pending: BTreeMap::new(),
                 round: 0,
                 unreachable: false,
+                has_ended: false,
                 readers: 0,
                 idle_since: Instant::now(),
             }),
@@ -119,9 +163,16 @@ impl Topic {
     /// Ends the topic: its readers get the status, and the approvals are released.
     pub(super) fn end(&self, status: Status) {
         self.sync.send_replace(Sync::Failed(status.clone()));
-        self.inner().pending.clear();
+        let mut inner = self.inner();
+        inner.pending.clear();
+        inner.has_ended = true;
+        drop(inner);
         // Sending fails if there is no reader, which is not a problem.
         let _ = self.news.send(News::Failed(Arc::new(status)));
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner().has_ended
     }
 
     pub(super) fn set_unreachable(&self) {
@@ -159,6 +210,9 @@ impl Topic {
 
     /// Takes an approval as it is now. True if it is news.
     pub(super) fn see(&self, approval: Approval) -> Result<bool, TooMany> {
+        if !self.part.has(&approval) {
+            return Ok(false);
+        }
         if approval.state != ApprovalState::Pending {
             let id = approval.id.clone();
             return Ok(self.remove(&id, Some(approval)));
@@ -271,7 +325,7 @@ mod tests {
             max_watched_executions: most,
             ..WatchSettings::default()
         };
-        Topic::new("p".parse().unwrap(), &settings)
+        Topic::new("p".parse().unwrap(), Part::default(), &settings)
     }
 
     /// The states of the next change, before and after.
@@ -316,6 +370,26 @@ mod tests {
         topic.begin_round();
         topic.see(approval("a", PENDING)).unwrap();
         assert_eq!(topic.absent(), [approval("b", PENDING).id]);
+    }
+
+    #[test]
+    fn a_topic_of_a_part_takes_nothing_else() {
+        let acme = ("tenant".to_owned(), "acme".to_owned());
+        let topic = Topic {
+            part: Part {
+                definition: Some("d".to_owned()),
+                labels: vec![acme.clone()],
+            },
+            ..topic(1)
+        };
+        let of = |definition: &str, labels: &[(String, String)]| Approval {
+            definition: definition.to_owned(),
+            labels: labels.iter().cloned().collect(),
+            ..approval(definition, PENDING)
+        };
+        assert_eq!(topic.see(of("d", &[])), Ok(false));
+        assert_eq!(topic.see(of("e", std::slice::from_ref(&acme))), Ok(false));
+        assert_eq!(topic.see(of("d", &[acme])), Ok(true));
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Rows of the log and summaries in fewer bytes: LZ4 with a dictionary of the words that every log repeats.
 //!
-//! Only the file knows of it. Hashes are of the text, and a row of an older build is text as it is: it begins with
+//! Only stores know of it. Hashes are of the text, and a row of an older build is text as it is: it begins with
 //! a brace, and a compacted one with its format.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use lz4_flex::block::{compress_into_with_dict, decompress_with_dict, get_maximum_output_size};
+
+use super::Hash;
 
 /// The first byte of a compacted text. Another dictionary is another format.
 const FORMAT: u8 = 1;
@@ -19,7 +22,7 @@ const MOST: usize = 256 * 1024 * 1024;
 /// What texts have in common, the most frequent last. It is part of the format and never changes.
 const DICTIONARY: &[u8] = include_bytes!("compact/dictionary-1.txt");
 
-/// A text as the file has it.
+/// A text as a store has it.
 pub(super) fn pack(text: &[u8]) -> Cow<'_, [u8]> {
     let Some(length) = u32::try_from(text.len())
         .ok()
@@ -39,11 +42,27 @@ pub(super) fn pack(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The text of a row of the log as its file has it, in the column `lines`. Damaged bytes stay as they are: they are no text of the log, and do not have its
+/// The text of a row of the log as its store has it, in the column `lines`. Damaged bytes stay as they are: they are no text of the log, and do not have its
 /// hash.
 #[must_use]
 pub fn unpack(stored: &[u8]) -> Cow<'_, [u8]> {
     text_of(stored).map_or(Cow::Borrowed(stored), Cow::Owned)
+}
+
+/// A summary as a store has it.
+pub(super) fn pack_summary(summary: &[u8]) -> Arc<[u8]> {
+    with_body(summary, pack)
+}
+
+/// A summary that a store has.
+pub(super) fn unpack_summary(stored: &[u8]) -> Arc<[u8]> {
+    with_body(stored, unpack)
+}
+
+/// The same summary with another form of its text. The hash stays, for queries.
+fn with_body(summary: &[u8], change: impl Fn(&[u8]) -> Cow<'_, [u8]>) -> Arc<[u8]> {
+    let (hash, body) = summary.split_at(size_of::<Hash>().min(summary.len()));
+    [hash, &change(body)].concat().into()
 }
 
 fn text_of(stored: &[u8]) -> Option<Vec<u8>> {

@@ -1,0 +1,229 @@
+//! Where the database is, and how to sign in. The password is nowhere in it: it is read when a connection begins.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_postgres::config::{Host, SslMode};
+
+/// The lease of the owner unless configured.
+const DEFAULT_LEASE: Duration = Duration::from_secs(10);
+/// A shorter lease ends while a busy database answers.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+/// The schema of the tables unless configured.
+const DEFAULT_SCHEMA: &str = "stateway";
+/// PostgreSQL cuts longer names.
+const LONGEST_SCHEMA: usize = 63;
+
+/// The settings of a store in PostgreSQL.
+#[derive(Debug, Clone)]
+pub struct PostgresConfig {
+    pub(super) address: tokio_postgres::Config,
+    pub(super) password: Option<Password>,
+    /// The certificates that are trusted; none: those of the system.
+    pub ca_file: Option<PathBuf>,
+    pub(super) schema: String,
+    pub(super) lease: Duration,
+    /// This gateway, for people.
+    pub(super) name: String,
+}
+
+/// The source of a password.
+#[derive(Clone)]
+pub enum Password {
+    /// A file, which is read for each new connection.
+    File(PathBuf),
+    /// The password itself.
+    Text(String),
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Text(_) => f.write_str("Text"),
+        }
+    }
+}
+
+impl Password {
+    /// The password. The error never quotes it.
+    pub(super) fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::File(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("the password file {}: {error}", path.display()))?;
+                Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+            }
+        }
+    }
+}
+
+impl PostgresConfig {
+    /// The settings for an address: `postgres://user@host:5432/database`.
+    ///
+    /// # Errors
+    /// The address cannot be used. The message does not quote the address, which may have a password.
+    pub fn new(url: &str) -> Result<Self, String> {
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err("a store is an address that begins with `postgres://`".to_owned());
+        }
+        let mut address: tokio_postgres::Config = url
+            .parse()
+            .map_err(|_| "the address of the store cannot be read".to_owned())?;
+        if address.get_password().is_some() {
+            return Err("the address of the store must not contain a password".to_owned());
+        }
+        if address.get_options().is_some() {
+            return Err("the address of the store must not contain `options`".to_owned());
+        }
+        if address.get_hosts().is_empty() {
+            return Err("the address of the store names no host".to_owned());
+        }
+        if address.get_dbname().is_none() || address.get_user().is_none() {
+            return Err("the address of the store must name a user and a database".to_owned());
+        }
+        // Without TLS nobody knows who answers. On this machine, the system does.
+        let local = address.get_hosts().iter().all(is_local);
+        if address.get_ssl_mode() == SslMode::Prefer && !local {
+            address.ssl_mode(SslMode::Require);
+        }
+        Ok(Self {
+            address,
+            password: None,
+            ca_file: None,
+            schema: DEFAULT_SCHEMA.to_owned(),
+            lease: DEFAULT_LEASE,
+            name: format!("process {}", std::process::id()),
+        })
+    }
+
+    /// The same with a password.
+    #[must_use]
+    pub fn with_password(mut self, password: Password) -> Self {
+        self.password = Some(password);
+        self
+    }
+
+    /// The same with tables in another schema.
+    ///
+    /// # Errors
+    /// A name that needs quotes.
+    pub fn with_schema(mut self, schema: &str) -> Result<Self, String> {
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        let plain = schema
+            .bytes()
+            .all(|byte| letter(byte) || byte.is_ascii_digit());
+        let begins = schema.bytes().next().is_some_and(letter);
+        if !plain || !begins || schema.len() > LONGEST_SCHEMA || schema.starts_with("pg_") {
+            return Err(format!(
+                "`{schema}` is not a schema: at most {LONGEST_SCHEMA} lower-case letters, digits or `_`, not beginning with a \
+                 digit or `pg_`"
+            ));
+        }
+        schema.clone_into(&mut self.schema);
+        Ok(self)
+    }
+
+    /// The same with another lease: how long after its last sign of life another gateway takes over.
+    ///
+    /// # Errors
+    /// A lease that is too short.
+    pub fn with_lease(mut self, lease: Duration) -> Result<Self, String> {
+        if lease < SHORTEST_LEASE {
+            return Err("the lease of the store must be at least one second".to_owned());
+        }
+        self.lease = lease;
+        Ok(self)
+    }
+
+    /// The same with a name of this gateway, for people.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// The address for people: user, hosts and database.
+    pub(super) fn shown(&self) -> String {
+        let ports = self.address.get_ports();
+        let hosts = self
+            .address
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(|(index, host)| {
+                let host = match host {
+                    Host::Tcp(name) => name.clone(),
+                    Host::Unix(path) => path.display().to_string(),
+                };
+                match ports.get(index).or(ports.first()) {
+                    Some(port) => format!("{host}:{port}"),
+                    None => host,
+                }
+            });
+        let hosts: Vec<_> = hosts.collect();
+        let user = self.address.get_user().unwrap_or_default();
+        let database = self.address.get_dbname().unwrap_or_default();
+        format!("postgres://{user}@{}/{database}", hosts.join(","))
+    }
+}
+
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost"
+                || name
+                    .parse::<IpAddr>()
+                    .is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_parameters_and_never_has_a_password() {
+        let config =
+            PostgresConfig::new("postgres://ada@db.example:5433/flows?sslmode=require").unwrap();
+        assert_eq!(config.shown(), "postgres://ada@db.example:5433/flows");
+        let refused = PostgresConfig::new("postgres://ada:hush@db.example/flows").unwrap_err();
+        assert!(refused.contains("must not contain a password"), "{refused}");
+        assert!(!refused.contains("hush"));
+        let config = config.with_password(Password::Text("hush".to_owned()));
+        assert!(!format!("{config:?}").contains("hush"));
+    }
+
+    #[test]
+    fn another_machine_is_reached_by_tls_unless_configured() {
+        let mode = |url: &str| PostgresConfig::new(url).unwrap().address.get_ssl_mode();
+        assert_eq!(mode("postgres://a@db.example/d"), SslMode::Require);
+        assert_eq!(mode("postgres://a@127.0.0.1/d"), SslMode::Prefer);
+        assert_eq!(mode("postgres://a@[::1]/d"), SslMode::Prefer);
+        let off = "postgres://a@db.example/d?sslmode=disable";
+        assert_eq!(mode(off), SslMode::Disable);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for wrong in [
+            "mysql://a@b/c",
+            "postgres://a@b",
+            "postgres://b/c",
+            "postgres://a@b/c?options=-csearch_path%3Dx",
+            "postgres://a@b/c?sslmode=never",
+        ] {
+            assert!(PostgresConfig::new(wrong).is_err(), "{wrong}");
+        }
+        let config = PostgresConfig::new("postgres://a@b/c").unwrap();
+        for wrong in ["", "A", "a-b", "1a", "pg_a", "a\"b"] {
+            assert!(config.clone().with_schema(wrong).is_err(), "{wrong}");
+        }
+        assert!(config.with_lease(Duration::from_millis(999)).is_err());
+    }
+}

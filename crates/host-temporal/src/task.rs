@@ -1,0 +1,491 @@
+//! One workflow task: the object with what has come in goes in, commands and messages go out. No IO, no clock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use prost::Message as _;
+use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
+use stateway_hosted::object::{self, Message, Turn, VIEW, Write};
+use stateway_hosted::provider::ObjectKind;
+use stateway_hosted::{Plans, definition_object};
+use stateway_machine::{CancelMode, Verb};
+use stateway_model::ErrorKind;
+use stateway_provider_temporal::api::command::v1::Command;
+use stateway_provider_temporal::api::failure::v1::Failure;
+use stateway_provider_temporal::api::protocol::v1::Message as ProtocolMessage;
+use stateway_provider_temporal::api::protocol::v1::message::SequencingId;
+use stateway_provider_temporal::api::taskqueue::v1::TaskQueue;
+use stateway_provider_temporal::api::update::v1::outcome::Value;
+use stateway_provider_temporal::api::update::v1::{
+    Acceptance, Outcome, Rejection, Request, Response,
+};
+use stateway_provider_temporal::host::{
+    CLEARED, COPIED, Continued, Input, MAX_STORED_BYTES, MAX_VALUE_BYTES, Record, UPDATE, in_memo,
+    payload, payloads, tags, workflow_type,
+};
+
+use crate::command;
+use crate::delivery::Delivery;
+
+/// The most bytes that are copied from the run before in one task.
+const COPIED_AT_ONCE: usize = 1024 * 1024;
+
+/// What is the same for every task of a host.
+pub(crate) struct Shared {
+    pub(crate) plans: Plans,
+    pub(crate) queue: TaskQueue,
+}
+
+/// What a task is about.
+pub(crate) struct Task<'t> {
+    /// The object.
+    pub(crate) object: (ObjectKind, &'t str),
+    /// The run.
+    pub(crate) run: &'t str,
+    /// The object up to this task.
+    pub(crate) record: &'t Record,
+    /// The values of the run before, if they are not all copied.
+    pub(crate) earlier: Option<&'t BTreeMap<String, Bytes>>,
+    /// What has come in since the task before.
+    pub(crate) inputs: Vec<Input>,
+    /// The updates.
+    pub(crate) updates: Vec<ProtocolMessage>,
+}
+
+/// The answer to a task.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Answer {
+    pub(crate) commands: Vec<Command>,
+    pub(crate) messages: Vec<ProtocolMessage>,
+    /// There is more to copy.
+    pub(crate) wants_another_task: bool,
+    /// The run ends.
+    pub(crate) closes: bool,
+}
+
+/// Handles a task.
+pub(crate) fn handle(task: &Task<'_>, shared: &Shared) -> Answer {
+    let mut work = Worked {
+        task,
+        shared,
+        written: BTreeMap::new(),
+        is_cleared: false,
+        alarm: None,
+        deliveries: Vec::new(),
+        bytes: 0,
+        answer: Answer::default(),
+    };
+    for input in &task.inputs {
+        work.input(input);
+    }
+    for update in &task.updates {
+        work.update(update);
+    }
+    work.finish()
+}
+
+/// A task while it is handled.
+struct Worked<'t> {
+    task: &'t Task<'t>,
+    shared: &'t Shared,
+    /// What was written in this task.
+    written: BTreeMap<String, Bytes>,
+    is_cleared: bool,
+    alarm: Option<Timestamp>,
+    deliveries: Vec<Message>,
+    bytes: usize,
+    answer: Answer,
+}
+
+impl Worked<'_> {
+    fn value(&self, key: &str) -> Option<&Bytes> {
+        let before = (!self.is_cleared).then(|| {
+            let record = self.task.record.values.get(key);
+            record.or_else(|| self.task.earlier?.get(key))
+        });
+        self.written.get(key).or(before.flatten())
+    }
+
+    /// What the object does about a request.
+    fn turn(&self, request: &[u8]) -> Turn {
+        let (kind, key) = self.task.object;
+        let mut read = |key: &str| Ok(self.value(key).map(|value| value.to_vec()));
+        let turn = match kind {
+            ObjectKind::Execution => object::handle(key, request, &mut read, &self.shared.plans),
+            ObjectKind::Definition => definition_object::handle(key, request, &mut read),
+        };
+        // Every value is there, so none is missing.
+        turn.unwrap_or_default()
+    }
+
+    /// What the object does about something that nobody waits for.
+    fn input(&mut self, input: &Input) {
+        let request = match input {
+            // The update that came with it does the work: a definition answers a repetition differently.
+            Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return,
+            Input::Start(request) => self.timed(request, None),
+            Input::Message(request, at) => self.timed(request, Some(*at)),
+            Input::Alarm(due, at) => serde_json::to_vec(&object::alarm(*due, *at)).ok(),
+            Input::Cancel(cause, by, at) => serde_json::to_vec(&cancel(cause, by, *at)).ok(),
+        };
+        let Some(request) = request else {
+            tracing::warn!(object = self.task.object.1, "a message cannot be read");
+            return;
+        };
+        let turn = self.turn(&request);
+        match self.cost(&turn) {
+            Ok(bytes) => self.take(turn, bytes),
+            Err(refusal) => {
+                let object = self.task.object.1;
+                tracing::warn!(object, "a message has no effect: {}", refusal.message);
+            }
+        }
+    }
+
+    /// A request with its time. A message has the time of its delivery. An execution is created when its
+    /// workflow starts: lists are ordered by that.
+    fn timed(&self, request: &[u8], delivered: Option<Timestamp>) -> Option<Vec<u8>> {
+        let mut request: ObjectRequest = serde_json::from_slice(request).ok()?;
+        self.set_time(&mut request, delivered);
+        serde_json::to_vec(&request).ok()
+    }
+
+    fn set_time(&self, request: &mut ObjectRequest, delivered: Option<Timestamp>) {
+        let is_new = matches!(request.work, Work::Start(_) | Work::Fork(_))
+            && self.value(object::STATE).is_none();
+        let started = self.task.record.started;
+        let started = started.and_then(|at| Timestamp::from_millisecond(at.as_millisecond()).ok());
+        if let Some(started) = started.filter(|_| is_new && !self.task.record.is_continued) {
+            request.at = started;
+        } else if let Some(delivered) = delivered {
+            request.at = request.at.max(delivered);
+        }
+    }
+
+    /// Answers an update.
+    fn update(&mut self, message: &ProtocolMessage) {
+        let Some(update) = Update::read(message) else {
+            // The server answers an update that is left out.
+            return;
+        };
+        let request = match self.task.object.0 {
+            // An execution that does not exist is created at the start of the workflow, as above.
+            ObjectKind::Execution if self.value(object::STATE).is_none() => {
+                let timed = self.timed(&update.argument, None);
+                timed.map_or(update.argument.clone(), Bytes::from)
+            }
+            _ => update.argument.clone(),
+        };
+        let turn = self.turn(&request);
+        let changes = !turn.writes.is_empty() || turn.alarm.is_some() || !turn.messages.is_empty();
+        if !changes {
+            self.reject(&update, turn.answer);
+            return;
+        }
+        let own = update.argument.len() + turn.answer.len();
+        match self.cost(&turn).map(|bytes| bytes + own) {
+            Err(refusal) => self.reject(&update, refused(refusal)),
+            Ok(bytes) if self.bytes + bytes > MAX_STORED_BYTES => {
+                let refusal = if self.bytes == 0 {
+                    too_large("a request", bytes, MAX_STORED_BYTES)
+                } else {
+                    // Others came at the same time.
+                    busy()
+                };
+                self.reject(&update, refused(refusal));
+            }
+            Ok(bytes) => {
+                self.accept(&update, &turn.answer);
+                self.take(turn, bytes);
+            }
+        }
+    }
+
+    /// How many bytes a turn writes, or why it cannot be written.
+    fn cost(&self, turn: &Turn) -> Result<usize, Refusal> {
+        let mut bytes = 0;
+        for write in &turn.writes {
+            if let Write::Set { key, value } = write {
+                if value.len() > MAX_VALUE_BYTES {
+                    return Err(too_large(key, value.len(), MAX_VALUE_BYTES));
+                }
+                bytes += value.len();
+            }
+        }
+        if bytes > MAX_STORED_BYTES {
+            return Err(too_large("all keys", bytes, MAX_STORED_BYTES));
+        }
+        Ok(bytes)
+    }
+
+    fn take(&mut self, turn: Turn, bytes: usize) {
+        self.bytes += bytes;
+        for write in turn.writes {
+            match write {
+                Write::Set { key, value } => drop(self.written.insert(key, value.into())),
+                Write::ClearAll => {
+                    self.written.clear();
+                    self.is_cleared = true;
+                }
+            }
+        }
+        self.alarm = turn.alarm.or(self.alarm);
+        self.deliveries.extend(turn.messages);
+    }
+
+    fn accept(&mut self, update: &Update<'_>, answer: &[u8]) {
+        let acceptance = Acceptance {
+            accepted_request_message_id: update.message.id.clone(),
+            accepted_request_sequencing_event_id: update.event_id,
+            accepted_request: Some(update.request.clone()),
+        };
+        let response = Response {
+            meta: update.request.meta.clone(),
+            outcome: Some(Outcome {
+                value: Some(Value::Success(payloads(answer.to_vec()))),
+            }),
+        };
+        self.say(update, "accept", "Acceptance", &acceptance, true);
+        self.say(update, "complete", "Response", &response, true);
+    }
+
+    /// A rejection leaves no event. It carries the answer of a request that was refused or changes nothing.
+    fn reject(&mut self, update: &Update<'_>, answer: Vec<u8>) {
+        let rejection = Rejection {
+            rejected_request_message_id: update.message.id.clone(),
+            rejected_request_sequencing_event_id: update.event_id,
+            rejected_request: Some(update.request.clone()),
+            failure: Some(Failure {
+                message: "the request changes nothing".to_owned(),
+                source: "stateway".to_owned(),
+                encoded_attributes: Some(payload(UPDATE, answer)),
+                ..Failure::default()
+            }),
+        };
+        self.say(update, "reject", "Rejection", &rejection, false);
+    }
+
+    fn say(
+        &mut self,
+        update: &Update<'_>,
+        part: &str,
+        name: &str,
+        body: &impl prost::Message,
+        is_command: bool,
+    ) {
+        let id = format!("{}/{part}", update.message.id);
+        if is_command {
+            self.answer.commands.push(command::protocol_message(&id));
+        }
+        self.answer.messages.push(ProtocolMessage {
+            id,
+            protocol_instance_id: update.message.protocol_instance_id.clone(),
+            sequencing_id: None,
+            body: Some(prost_types::Any {
+                type_url: format!("type.googleapis.com/temporal.api.update.v1.{name}"),
+                value: body.encode_to_vec(),
+            }),
+        });
+    }
+
+    /// The commands for everything that was written.
+    fn finish(mut self) -> Answer {
+        let record = self.task.record;
+        if self.is_cleared {
+            let cleared = command::marker(CLEARED, HashMap::new());
+            self.answer.commands.push(cleared);
+        }
+        let (fields, mut values): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.written)
+                .into_iter()
+                .partition(|(key, _)| in_memo(key));
+        let is_copied = self.copy(&mut values);
+        self.answer.commands.extend(command::record(&values));
+        if is_copied {
+            let copied = command::marker(COPIED, HashMap::new());
+            self.answer.commands.push(copied);
+        }
+        let is_empty = (self.is_cleared || (record.values.is_empty() && record.earlier.is_none()))
+            && fields.is_empty()
+            && values.is_empty();
+        if is_empty {
+            self.answer.commands.push(command::complete());
+            self.answer.closes = true;
+            self.answer.wants_another_task = false;
+            return self.answer;
+        }
+        let tags = self.tags(&fields, !record.is_continued);
+        let deliveries = std::mem::take(&mut self.deliveries);
+        let is_quiet = deliveries.is_empty() && record.deliveries.is_empty();
+        let continues = record.is_full() && is_quiet && record.earlier.is_none();
+        if continues {
+            self.continue_as_new(fields);
+            return self.answer;
+        }
+        if !fields.is_empty() {
+            self.answer.commands.push(command::remember(&fields));
+        }
+        if tags != record.tags {
+            self.answer.commands.push(command::tag(&tags));
+        }
+        self.arm();
+        for (number, message) in deliveries.into_iter().enumerate() {
+            let id = format!("{}-{number}", record.last_event);
+            let message = Delivery::of(message).encode();
+            let deliver = command::deliver(id, message, &self.shared.queue);
+            self.answer.commands.push(deliver);
+        }
+        self.answer
+    }
+
+    /// Adds values of the run before to those that are recorded. Returns whether these were the last ones.
+    fn copy(&mut self, values: &mut BTreeMap<String, Bytes>) -> bool {
+        let record = self.task.record;
+        let Some(earlier) = self.task.earlier.filter(|_| !self.is_cleared) else {
+            return false;
+        };
+        let mut bytes = 0;
+        for (key, value) in earlier {
+            let is_here = record.copied.contains(key) || values.contains_key(key);
+            if in_memo(key) || is_here {
+                continue;
+            }
+            if bytes > 0 && bytes + value.len() > COPIED_AT_ONCE {
+                self.answer.wants_another_task = true;
+                return false;
+            }
+            bytes += value.len();
+            values.insert(key.clone(), value.clone());
+        }
+        true
+    }
+
+    /// The tags for the newest view.
+    fn tags(&self, fields: &BTreeMap<String, Bytes>, is_first_run: bool) -> Vec<String> {
+        let view = fields.get(VIEW);
+        let view = view.and_then(|view| serde_json::from_slice::<StoredView>(view).ok());
+        match view {
+            Some(view) => tags(&view, is_first_run),
+            None => self.task.record.tags.clone(),
+        }
+    }
+
+    /// Starts the timer of the alarm. The object asks for another alarm only when it needs one.
+    fn arm(&mut self) {
+        let record = self.task.record;
+        let wanted = self.alarm.map(|due| due.as_millisecond());
+        let due = match (wanted, record.timer) {
+            (None, Some(_)) => return,
+            (None, None) => record.alarm,
+            (Some(due), Some(armed)) if due == armed => return,
+            (Some(due), armed) => {
+                let cancel = armed.map(command::cancel_timer);
+                self.answer.commands.extend(cancel);
+                Some(due)
+            }
+        };
+        if let Some(due) = due {
+            let now = record.task_time.unwrap_or_default().as_millisecond();
+            let after = u64::try_from(due.saturating_sub(now)).unwrap_or_default();
+            let after = Duration::from_millis(after);
+            self.answer.commands.push(command::start_timer(due, after));
+        }
+    }
+
+    fn continue_as_new(&mut self, fields: BTreeMap<String, Bytes>) {
+        let record = self.task.record;
+        let mut memo: BTreeMap<_, _> = record.values.clone();
+        memo.retain(|key, _| in_memo(key));
+        memo.extend(fields);
+        let alarm = self.alarm.map(|due| due.as_millisecond());
+        let continued = Continued {
+            from: self.task.run.to_owned(),
+            alarm: alarm.or(record.alarm),
+        };
+        let tags = self.tags(&memo, false);
+        self.answer.commands.push(command::continue_as_new(
+            workflow_type(self.task.object.0),
+            &self.shared.queue,
+            &continued,
+            (&memo, &tags),
+        ));
+        self.answer.closes = true;
+    }
+}
+
+/// An update and its argument.
+struct Update<'m> {
+    message: &'m ProtocolMessage,
+    event_id: i64,
+    request: Request,
+    argument: Bytes,
+}
+
+impl<'m> Update<'m> {
+    fn read(message: &'m ProtocolMessage) -> Option<Self> {
+        let event_id = match message.sequencing_id {
+            Some(SequencingId::EventId(id)) => id,
+            _ => 0,
+        };
+        let body = message.body.as_ref()?;
+        let request = Request::decode(&*body.value).ok()?;
+        let input = request.input.as_ref()?;
+        let argument = input.args.as_ref().and_then(|args| args.payloads.first());
+        // An update of another name is not a request; the object refuses it.
+        let argument = argument.filter(|_| input.name == UPDATE);
+        let argument = argument.map(|argument| argument.data.clone());
+        Some(Self {
+            message,
+            event_id,
+            argument: argument.unwrap_or_default(),
+            request,
+        })
+    }
+}
+
+/// The request of somebody who cancels the workflow in Temporal.
+fn cancel(cause: &str, by: &str, at: Timestamp) -> ObjectRequest {
+    let cancel = Verb::Cancel {
+        mode: CancelMode::Policy,
+        by: by.into(),
+        comment: cause.into(),
+    };
+    ObjectRequest {
+        v: VERSION,
+        id: "temporal".into(),
+        at,
+        body: None,
+        work: Work::Verb(Box::new(cancel)),
+        claim: None,
+    }
+}
+
+fn refused(refusal: Refusal) -> Vec<u8> {
+    serde_json::to_vec(&ObjectAnswer::Refused(refusal)).unwrap_or_default()
+}
+
+fn too_large(what: &str, bytes: usize, most: usize) -> Refusal {
+    Refusal {
+        kind: ErrorKind::FailedPrecondition.as_str().to_owned(),
+        reason: "EXECUTION_TOO_LARGE".to_owned(),
+        message: format!(
+            "the execution would store {bytes} bytes under `{what}`, more than {most}"
+        ),
+        hint: "Store large data elsewhere and pass a reference.".to_owned(),
+    }
+}
+
+fn busy() -> Refusal {
+    Refusal {
+        kind: ErrorKind::Unavailable.as_str().to_owned(),
+        reason: "EXECUTION_BUSY".to_owned(),
+        message: "other requests to the execution came at the same time and are too large together"
+            .to_owned(),
+        hint: "Send the request again.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

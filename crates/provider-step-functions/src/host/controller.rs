@@ -1,0 +1,289 @@
+//! Attends to executions: fires alarms, delivers messages between objects, shows ends, and reads what other
+//! gateways, or this one before its restart, have written.
+//!
+//! Several gateways may attend to the same execution. The one that wrote the newest turn comes first; whatever
+//! two of them do at the same time counts once, because the token of a gate can be used once.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use stateway_hosted::definition_object::{self, CURRENT};
+use stateway_hosted::message::ObjectRequest;
+use stateway_hosted::object::{self, Message};
+use stateway_hosted::provider::ObjectKind;
+use stateway_provider_api::{Error, ErrorKind, Result, Verb};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::mirror::{Key, Row};
+use super::name;
+use super::store::Store;
+use crate::client::{Ask, ExecutionsQuery};
+use crate::id::ExecutionArn;
+use crate::quota::Api;
+
+/// How often the open executions are listed.
+const SWEEP: Duration = Duration::from_secs(2);
+/// The longest time without a look at what is due.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// An open execution that was not read for this long is read again: another gateway may have written.
+const STALE: Duration = Duration::from_secs(5);
+/// How many executions are attended to at a time.
+const MOST_AT_ONCE: usize = 32;
+/// How many objects are read at a time.
+const MOST_READS: usize = 8;
+/// The rows of a page of a list.
+const PAGE: u32 = 1_000;
+/// The most pages of open executions, and of all.
+const MOST_PAGES: usize = 100;
+/// The most pages of a list of all executions, the newest first.
+const MOST_LISTED: usize = 10;
+/// The most finished executions whose newest turn is kept in memory.
+const MOST_CLOSED: usize = 10_000;
+/// The part of a quota that the controller leaves for callers.
+const RESERVE: f64 = 0.5;
+
+/// Attends to executions until the port is dropped.
+pub(crate) async fn run(store: Arc<Store>) {
+    tokio::join!(attend_all(&store), sweep_all(&store));
+}
+
+/// Does what is due, when it is due.
+async fn attend_all(store: &Arc<Store>) {
+    let places = Arc::new(Semaphore::new(MOST_AT_ONCE));
+    let mut tasks = JoinSet::new();
+    loop {
+        let due = store
+            .mirror()
+            .due(Timestamp::now(), places.available_permits());
+        for key in due {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            let store = Arc::clone(store);
+            tasks.spawn(async move {
+                let attended = attend(&store, &key).await;
+                if let Err(error) = &attended {
+                    tracing::debug!(object = key.1, "tried again later: {error}");
+                }
+                store
+                    .mirror()
+                    .attended(&key, attended.is_ok(), Timestamp::now());
+                drop(place);
+                store.wake.notify_one();
+            });
+        }
+        while tasks.try_join_next().is_some() {}
+        let next = store.mirror().next_due();
+        let pause = next.map(|due| due.duration_since(Timestamp::now()));
+        let pause = pause.map_or(LONGEST_PAUSE, |pause| {
+            Duration::try_from(pause).unwrap_or_default()
+        });
+        let pause = if places.available_permits() == 0 {
+            LONGEST_PAUSE
+        } else {
+            pause.min(LONGEST_PAUSE)
+        };
+        tokio::select! {
+            () = store.wake.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Does what is due about one object.
+async fn attend(store: &Store, key: &Key) -> Result<()> {
+    let call = Store::own_call();
+    let ask = Ask {
+        call: &call,
+        verb: Verb::Work,
+    };
+    loop {
+        let next = store.mirror().undelivered(key);
+        let Some(message) = next else { break };
+        match message.message() {
+            Ok(read) => deliver(store, ask, read).await?,
+            Err(error) => tracing::warn!(object = key.1, "a message cannot be read: {error}"),
+        }
+        store.mirror().deliver(key, &message.key);
+    }
+    let (head, _) = store.mirror().head(key);
+    let Some(head) = head.filter(|head| head.closed.is_none()) else {
+        return Ok(());
+    };
+    if head.is_over() {
+        return store.end(ask, key).await;
+    }
+    let now = Timestamp::now();
+    let alarm = head
+        .envelope
+        .alarm
+        .filter(|due| *due <= now.as_millisecond());
+    if let Some(armed) = alarm.and_then(|due| Timestamp::from_millisecond(due).ok()) {
+        let before = head.envelope.n;
+        let request = encode(&object::alarm(armed, now))?;
+        Box::pin(store.send(ask, key.0, &head.envelope.id, &request)).await?;
+        let (head, _) = store.mirror().head(key);
+        if head.is_some_and(|head| head.envelope.n == before) {
+            let message = "the object refuses its alarm";
+            return Err(Error::new(ErrorKind::FailedPrecondition, ask.verb, message));
+        }
+    }
+    Ok(())
+}
+
+/// Delivers a message. What the object answers is its own matter; a message that arrives twice has no further
+/// effect.
+async fn deliver(store: &Store, ask: Ask<'_>, message: Message) -> Result<()> {
+    match message {
+        Message::Execution(id, request) => deliver_one(store, ask, &id, *request).await,
+        Message::Definition(name, request) => {
+            let key = (ObjectKind::Definition, name::base(&name));
+            let current = match store.read(ask, &key).await? {
+                Some(head) => store.value(ask, &key, &head, CURRENT).await?,
+                None => None,
+            };
+            let mut read = |_: &str| Ok(current.clone().map(String::into_bytes));
+            let turn = definition_object::start_child(&name, &encode(&request)?, &mut read);
+            for message in turn.map(|turn| turn.messages).unwrap_or_default() {
+                // A definition sends to executions only.
+                if let Message::Execution(id, request) = message {
+                    deliver_one(store, ask, &id, *request).await?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn deliver_one(
+    store: &Store,
+    ask: Ask<'_>,
+    id: &str,
+    mut request: ObjectRequest,
+) -> Result<()> {
+    request.at = request.at.max(Timestamp::now());
+    let request = encode(&request)?;
+    Box::pin(store.send(ask, ObjectKind::Execution, id, &request))
+        .await
+        .map(drop)
+}
+
+fn encode(request: &impl serde::Serialize) -> Result<Vec<u8>> {
+    let text = serde_json::to_vec(request);
+    text.map_err(|error| Error::new(ErrorKind::Internal, Verb::Work, error.to_string()))
+}
+
+/// Reads the open executions again and again.
+async fn sweep_all(store: &Arc<Store>) {
+    loop {
+        match sweep(store).await {
+            Ok(()) => {
+                store.swept.send_replace(true);
+            }
+            Err(error) => tracing::debug!("the open executions cannot be read: {error}"),
+        }
+        store.mirror().trim(MOST_CLOSED);
+        tokio::time::sleep(SWEEP).await;
+    }
+}
+
+async fn sweep(store: &Arc<Store>) -> Result<()> {
+    let call = stateway_provider_api::Call::within(Duration::from_mins(10));
+    let ask = Ask {
+        call: &call,
+        verb: Verb::Work,
+    };
+    for kind in [ObjectKind::Definition, ObjectKind::Execution] {
+        let asked = Instant::now();
+        let listing = list(store, ask, kind, Some("RUNNING"), MOST_PAGES);
+        let (wanted, listed) = Box::pin(listing).await?;
+        let unlisted = store.mirror().unlisted(kind, &listed, asked);
+        read_all(store, ask, wanted.into_iter().chain(unlisted).collect()).await;
+        for base in listed {
+            store.keep_alive(ask, &(kind, base)).await?;
+        }
+    }
+    // Half of what is refilled meanwhile, and never the last half of the bucket.
+    let spare = store.client.turns(Api::GetExecutionHistory, RESERVE).await;
+    let refilled = store.client.rate(Api::GetExecutionHistory).await * SWEEP.as_secs_f64();
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is small and positive"
+    )]
+    let most = spare.min((refilled * RESERVE) as usize);
+    let stale = store.mirror().stale(STALE, most, Instant::now());
+    read_all(store, ask, stale).await;
+    Ok(())
+}
+
+/// Reads objects. One that cannot be read is read again in the next round.
+async fn read_all(store: &Store, ask: Ask<'_>, keys: Vec<Key>) {
+    for keys in keys.chunks(MOST_READS) {
+        let reads = keys.iter().map(|key| store.read(ask, key));
+        for (read, key) in join_all(reads).await.into_iter().zip(keys) {
+            if let Err(error) = read {
+                tracing::debug!(object = key.1, "cannot be read: {error}");
+            }
+        }
+    }
+}
+
+/// Lists executions, and returns the objects that have to be read, and the names of all that are listed.
+async fn list(
+    store: &Store,
+    ask: Ask<'_>,
+    kind: ObjectKind,
+    status: Option<&str>,
+    most_pages: usize,
+) -> Result<(Vec<Key>, BTreeSet<String>)> {
+    let machine = store.machines(ask).await?.of(kind).to_owned();
+    let (mut token, mut wanted, mut listed) = (None, Vec::new(), BTreeSet::new());
+    for _ in 0..most_pages {
+        let query = ExecutionsQuery {
+            machine: &machine,
+            status,
+            size: PAGE,
+            token: token.as_deref(),
+            turn_taken: false,
+        };
+        let page = store.client.executions(ask, query).await?;
+        for told in page.rows {
+            let Some(arn) = ExecutionArn::parse(&told.arn) else {
+                continue;
+            };
+            let (base, generation) = name::split(arn.name);
+            let row = Row {
+                base: base.to_owned(),
+                generation,
+                is_open: told.status == "RUNNING",
+                has_succeeded: told.status == "SUCCEEDED",
+                started: told.started,
+            };
+            listed.insert(row.base.clone());
+            if store.mirror().note_row(kind, row) {
+                wanted.push((kind, base.to_owned()));
+            }
+        }
+        token = page.next;
+        if token.is_none() {
+            break;
+        }
+    }
+    Ok((wanted, listed))
+}
+
+/// Lists the newest executions, open and finished ones, unless that was done a moment ago.
+pub(crate) async fn list_all(store: &Store, ask: Ask<'_>) -> Result<()> {
+    let listed = *store.listed.lock().unwrap_or_else(PoisonError::into_inner);
+    if listed.is_some_and(|listed| listed.elapsed() < SWEEP) {
+        return Ok(());
+    }
+    Box::pin(list(store, ask, ObjectKind::Execution, None, MOST_LISTED)).await?;
+    *store.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    Ok(())
+}
