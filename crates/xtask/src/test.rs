@@ -39,6 +39,10 @@ pub(crate) struct Options {
     /// if the environment has `CI=true`)
     #[arg(long)]
     install: bool,
+    /// Run each failed test once more, alone, after all others; a test that passes then is listed as unstable (default:
+    /// a failed test fails the run)
+    #[arg(long)]
+    repeat_failed: bool,
 }
 
 impl Options {
@@ -54,9 +58,13 @@ impl Options {
 /// Many tests wait for a clock or for another process: one program alone leaves half of two cores idle.
 const PROGRAMS_AT_A_TIME: usize = 2;
 
+/// With more failures than these the cause is not a busy machine: no test is repeated.
+const MOST_REPEATED: usize = 5;
+
 /// What the parts of one run share.
 struct Run<'a> {
     filter: Option<&'a str>,
+    repeat_failed: bool,
     /// Where the peers are, by the variables that the tests read.
     peers: Vec<(&'static str, PathBuf)>,
     programs: Vec<Program>,
@@ -72,6 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let parts = select(&options.only, options.hermetic, filter)?;
     let begin = Instant::now();
     let mut run = prepare(&parts, filter)?;
+    run.repeat_failed = options.repeat_failed;
     // A part whose peers are missing has failed already.
     let parts: Vec<_> = parts
         .into_iter()
@@ -122,6 +131,7 @@ fn prepare<'a>(parts: &[Part], filter: Option<&'a str>) -> Result<Run<'a>, Strin
     }
     Ok(Run {
         filter,
+        repeat_failed: false,
         peers,
         programs,
         report,
@@ -166,19 +176,38 @@ impl Run<'_> {
             for _ in 0..PROGRAMS_AT_A_TIME {
                 scope.spawn(|| {
                     while let Some((part, job)) = next() {
-                        let (outcome, took) = timed(|| self.outcome(job));
-                        locked(&finished).push(Finished {
+                        let (outcome, took) = timed(|| self.outcome(job, self.filter));
+                        let ended = Finished {
                             part,
                             took,
                             outcome,
-                        });
+                        };
+                        locked(&finished).push((job, ended));
                     }
                 });
             }
         });
-        finished
+        let finished = finished
             .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner);
+        self.repeated(finished)
+    }
+
+    /// What the programs found, after the tests that failed ran once more, if the caller asked for it.
+    fn repeated(&self, finished: Vec<(Job<'_>, Finished)>) -> Vec<Finished> {
+        let failures = |one: &Finished| one.outcome.as_ref().map_or(0, |it| it.failed.len());
+        let count: usize = finished.iter().map(|(_, one)| failures(one)).sum();
+        let is_repeated = self.repeat_failed && (1..=MOST_REPEATED).contains(&count);
+        if is_repeated {
+            heading("failed tests, each alone");
+        }
+        let repeat = |(job, mut one): (Job<'_>, Finished)| {
+            if let (true, Ok(output)) = (is_repeated, &mut one.outcome) {
+                output.repeat(|test| self.outcome(job, Some(test)));
+            }
+            one
+        };
+        finished.into_iter().map(repeat).collect()
     }
 
     /// Adds what the programs of a part found.
@@ -190,6 +219,7 @@ impl Run<'_> {
                 Ok(output) => {
                     tally.add(output.tally);
                     self.report.failed(part, output.failed);
+                    self.report.unstable(part, output.unstable);
                 }
                 Err(error) => {
                     tally.failed += 1;
@@ -225,46 +255,44 @@ impl Run<'_> {
     }
 
     /// Runs one program.
-    fn outcome(&self, job: Job<'_>) -> Result<Output, String> {
+    fn outcome(&self, job: Job<'_>, filter: Option<&str>) -> Result<Output, String> {
         match job {
             Job::Docs => single(docs::run(&docs::Options { check: true })),
-            Job::Program(program) => programs::run(program, self.filter, &self.peers),
+            Job::Program(program) => programs::run(program, filter, &self.peers),
             Job::Suite(program) => {
-                let filter = self.filter.unwrap_or("store::suite");
+                let filter = filter.unwrap_or("store::suite");
                 programs::run(program, Some(filter), &self.peers)
             }
-            Job::Documentation => programs::run_documentation(self.filter),
+            Job::Documentation => programs::run_documentation(filter),
             Job::Crash => single(crash_campaign()),
-            Job::Deploy => deploy::tests().and_then(|tests| self.pytest(tests, "deploy")),
-            Job::PythonClient => self.python_client(),
-            Job::PythonPackage => self.python_package(),
+            Job::Deploy => deploy::tests().and_then(|tests| pytest(tests, filter, "deploy")),
+            Job::PythonClient => python_client(filter),
+            Job::PythonPackage => python_package(filter),
         }
     }
+}
 
-    /// A gRPC client in another language, generated from the committed image of the API.
-    fn python_client(&self) -> Result<Output, String> {
-        let mut client = Command::new(peers::PYTHON.install()?);
-        client
-            .arg(root().join("tests/python/run.py"))
-            .args(self.filter);
-        show(with_binary(&mut client), "tests/python")
-    }
+/// A gRPC client in another language, generated from the committed image of the API.
+fn python_client(filter: Option<&str>) -> Result<Output, String> {
+    let mut client = Command::new(peers::PYTHON.install()?);
+    client.arg(root().join("tests/python/run.py")).args(filter);
+    show(with_binary(&mut client), "tests/python")
+}
 
-    /// The Python package: client, worker and providers, against the real binary.
-    fn python_package(&self) -> Result<Output, String> {
-        let mut tests = Command::new(peers::python_sdk()?);
-        tests.args(["-m", "pytest", "-v"]);
-        tests.arg(root().join("sdk/python/tests"));
-        self.pytest(tests, "sdk/python")
-    }
+/// The Python package: client, worker and providers, against the real binary.
+fn python_package(filter: Option<&str>) -> Result<Output, String> {
+    let mut tests = Command::new(peers::python_sdk()?);
+    tests.args(["-m", "pytest", "-v"]);
+    tests.arg(root().join("sdk/python/tests"));
+    pytest(tests, filter, "sdk/python")
+}
 
-    fn pytest(&self, mut tests: Command, name: &str) -> Result<Output, String> {
-        if let Some(filter) = self.filter {
-            tests.args(["-k", filter]);
-        }
-        tests.env("PYTHONDONTWRITEBYTECODE", "1");
-        show(with_binary(&mut tests), name)
+fn pytest(mut tests: Command, filter: Option<&str>, name: &str) -> Result<Output, String> {
+    if let Some(filter) = filter {
+        tests.args(["-k", filter]);
     }
+    tests.env("PYTHONDONTWRITEBYTECODE", "1");
+    show(with_binary(&mut tests), name)
 }
 
 fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -8,6 +8,8 @@ pub(super) struct Output {
     pub(super) tally: Tally,
     /// The names of the tests that failed.
     pub(super) failed: Vec<String>,
+    /// The names of the tests that failed and passed when they were repeated.
+    pub(super) unstable: Vec<String>,
     place: Place,
     /// The names of the list that is being read. Libtest prints two lists, and the last one has names only.
     listed: Vec<String>,
@@ -26,6 +28,18 @@ enum Place {
 }
 
 impl Output {
+    /// Runs each failed test once more. One that passes then is unstable, and counts as passed.
+    pub(super) fn repeat(&mut self, run: impl Fn(&str) -> Result<Self, String>) {
+        let passes = |test: &String| {
+            run(test).is_ok_and(|again| again.failed.is_empty() && again.tally.passed > 0)
+        };
+        let (unstable, failed): (Vec<_>, Vec<_>) = self.failed.drain(..).partition(passes);
+        let count = unstable.len().try_into().unwrap_or(u64::MAX);
+        self.tally.failed = self.tally.failed.saturating_sub(count);
+        self.tally.passed += count;
+        (self.unstable, self.failed) = (unstable, failed);
+    }
+
     /// Takes a line. Whether a person needs it.
     pub(super) fn read(&mut self, line: &str) -> bool {
         self.tally.read(line);
@@ -149,6 +163,24 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out
         // The blank line before the count comes before anything is known.
         assert_eq!(shown, [""]);
         assert_eq!(output.tally, Tally::default());
+    }
+
+    #[test]
+    fn a_failed_test_that_passes_alone_is_unstable_and_another_one_stays_failed() {
+        let (mut output, _) = read(
+            "failures:\n    a\n    b\n    c\n    d\ntest result: FAILED. 3 passed; 4 failed; 0 ignored",
+        );
+        output.repeat(|test| match test {
+            "a" => Ok(read("test result: ok. 1 passed; 0 failed; 0 ignored").0),
+            "b" => {
+                Ok(read("failures:\n    b\ntest result: FAILED. 0 passed; 1 failed; 0 ignored").0)
+            }
+            "c" => Ok(read("test result: ok. 0 passed; 0 failed; 0 ignored").0),
+            _ => Err("it does not start".to_owned()),
+        });
+        assert_eq!(output.unstable, ["a"]);
+        assert_eq!(output.failed, ["b", "c", "d"]);
+        assert_eq!((output.tally.passed, output.tally.failed), (4, 3));
     }
 
     #[test]

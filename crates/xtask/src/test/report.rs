@@ -11,6 +11,8 @@ use crate::tally::Tally;
 pub(super) struct Report {
     rows: Vec<Row>,
     failures: Vec<Failure>,
+    /// Tests that failed and passed when they were repeated.
+    unstable: Vec<Failure>,
 }
 
 /// A line of the table of times.
@@ -39,13 +41,13 @@ impl Report {
     }
 
     /// Adds tests that failed.
-    pub(super) fn failed(&mut self, part: Part, tests: impl IntoIterator<Item = String>) {
-        let named = tests.into_iter().map(|test| Failure {
-            part,
-            what: test.clone(),
-            test: Some(test),
-        });
-        self.failures.extend(named);
+    pub(super) fn failed(&mut self, part: Part, tests: Vec<String>) {
+        self.failures.extend(named(part, tests));
+    }
+
+    /// Adds tests that failed and passed when they were repeated.
+    pub(super) fn unstable(&mut self, part: Part, tests: Vec<String>) {
+        self.unstable.extend(named(part, tests));
     }
 
     /// Adds a part that could not run, or that failed without the name of a test.
@@ -83,6 +85,14 @@ impl Report {
             all.tally.skipped += row.tally.skipped;
         }
         text.push_str(&all.line());
+        for test in &self.unstable {
+            let _ = write!(
+                text,
+                "\nunstable: failed, then passed alone: {}\n    {}\n",
+                test.what,
+                test.command()
+            );
+        }
         text
     }
 
@@ -98,6 +108,14 @@ impl Report {
         }
         Err(text)
     }
+}
+
+fn named(part: Part, tests: Vec<String>) -> impl Iterator<Item = Failure> {
+    tests.into_iter().map(move |test| Failure {
+        part,
+        what: test.clone(),
+        test: Some(test),
+    })
 }
 
 impl Row {
@@ -163,11 +181,25 @@ mod tests {
     }
 
     #[test]
+    fn an_unstable_test_is_listed_and_does_not_fail_the_run() {
+        let mut report = Report::default();
+        report.add("rust", Duration::from_secs(9), tally(3, 0, 0, &[]));
+        report.unstable(Part::Rust, vec!["watch::a_watch_ends".to_owned()]);
+        let expected = "\n    time  passed  failed  skipped\
+            \n   9.0 s       3       0        0  rust\
+            \n   9.0 s       3       0        0  all\
+            \n\nunstable: failed, then passed alone: watch::a_watch_ends\
+            \n    cargo xtask test --only rust watch::a_watch_ends\n";
+        assert_eq!(report.table(Duration::from_secs(9)), expected);
+        assert_eq!(report.outcome(), Ok(()));
+    }
+
+    #[test]
     fn every_failure_is_listed_with_the_command_that_runs_it_again() {
         let mut report = Report::default();
         assert_eq!(report.outcome(), Ok(()));
-        report.failed(Part::Rust, ["watch::a_watch_ends".to_owned()]);
-        report.failed(Part::Rust, ["src/lib.rs - it's (line 7)".to_owned()]);
+        report.failed(Part::Rust, vec!["watch::a_watch_ends".to_owned()]);
+        report.failed(Part::Rust, vec!["src/lib.rs - it's (line 7)".to_owned()]);
         report.broken(
             Part::StepFunctions,
             "no Python\nhint: Install it.".to_owned(),
