@@ -89,7 +89,8 @@ impl Lab {
         let host = free_address()?;
         let text = format!(
             "[providers.flows]\nkind = \"restate-host\"\nadmin = {{ url = \"http://{admin}\" }}\n\
-             ingress = {{ url = \"http://{ingress}\" }}\nhost = {{ listen = \"{host}\" }}\n"
+             ingress = {{ url = \"http://{ingress}\" }}\nhost = {{ listen = \"{host}\" }}\n\
+             limits = {{ max_concurrent = 256 }}\n"
         );
         std::fs::write(&config, text)?;
         let host = stateway_host(&config).await?;

@@ -10,6 +10,7 @@ mod event_log;
 mod history;
 mod log;
 mod port;
+mod recent_sources;
 mod redo;
 mod request;
 mod token;
@@ -40,6 +41,7 @@ use crate::observation;
 use crate::portability::HostAbilities;
 pub use capability::CAPABILITIES;
 pub use port::{HostPort, ObjectKind, Pace, StoredValue, ViewQuery};
+use recent_sources::RecentSources;
 use request::{Body, data};
 use workers::Dispatch;
 pub use workers::{HttpAttempt, HttpCall, HttpSteps};
@@ -60,6 +62,7 @@ pub struct HostedProvider<P> {
     host: Arc<Host<P>>,
     description: Arc<Description>,
     dispatch: Dispatch<P>,
+    recent_sources: RecentSources,
     /// The roles that decide about escalations for which the definition names none.
     escalation_roles: Vec<Arc<str>>,
     /// Whether the gateway makes the calls of HTTP steps.
@@ -88,6 +91,7 @@ impl<P: HostPort> HostedProvider<P> {
             dispatch: Dispatch::new(Arc::clone(&host)),
             description: Description::fixed(capabilities, table),
             host,
+            recent_sources: RecentSources::default(),
             escalation_roles: vec![OPERATOR_ROLE.into()],
             calls_http: false,
         }

@@ -230,14 +230,18 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
 }
 
 impl<P: HostPort> HostedProvider<P> {
-    /// The source of the current revision, for a start.
-    pub(super) async fn current_source(&self, call: &Call, name: &str) -> Result<Arc<str>> {
+    /// The source of the current revision, for a start. A source that the engine cannot run is refused.
+    pub(super) async fn current_source(&self, call: &Call, name: &Arc<str>) -> Result<Arc<str>> {
         let verb = Verb::Start;
-        let kept = self.definition(call, verb, name).await?;
-        match kept {
-            Some(kept) if kept.current.is_some() => Ok(kept.source),
-            kept => Err(refused(verb, missing(name, kept.is_some()))),
-        }
+        let read = async {
+            let source = match self.definition(call, verb, name).await? {
+                Some(kept) if kept.current.is_some() => kept.source,
+                kept => return Err(refused(verb, missing(name, kept.is_some()))),
+            };
+            self.check_portable(&source, name)?;
+            Ok(source)
+        };
+        self.recent_sources.get(name, read).await
     }
 
     pub(super) async fn definition(
@@ -303,8 +307,10 @@ impl<P: HostPort> HostedProvider<P> {
         let request = serde_json::to_vec(&request)
             .map_err(|error| Error::new(ErrorKind::Internal, verb, error.to_string()))?;
         let object = (ObjectKind::Definition, name);
-        let answer = self.host.port.send(call, verb, object, request).await?;
-        match serde_json::from_slice(&answer) {
+        let answer = self.host.port.send(call, verb, object, request).await;
+        // A request without an answer may have been carried out.
+        self.recent_sources.forget(name);
+        match serde_json::from_slice(&answer?) {
             Ok(DefinitionAnswer::Done { changed, kept }) => Ok((changed, kept)),
             Ok(DefinitionAnswer::Refused(refusal)) => Err(refused(verb, refusal)),
             Err(error) => Err(unreadable(verb, &error)),

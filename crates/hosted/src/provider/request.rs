@@ -148,7 +148,6 @@ impl<P: HostPort> HostedProvider<P> {
             }
         };
         let source = self.current_source(call, &definition).await?;
-        self.check_portable(&source, &definition)?;
         let start = StartWork {
             definition,
             source,

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::book::Order;
-use super::{HostPort, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, Shared};
+use super::{HostPort, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, SHARE_OF_SCANS, Shared};
 use crate::message::{Claim, Done, HandOut, ObjectRequest, StoredView, VERSION, Work};
 use crate::object::VIEW;
 use crate::provider::{ObjectKind, ViewQuery, place, stored};
@@ -27,13 +27,14 @@ pub(super) async fn run<P: HostPort>(shared: Arc<Shared<P>>) {
 /// Reads the stored views again and again while workers are known.
 async fn look<P: HostPort>(shared: &Shared<P>) {
     loop {
+        let began = Instant::now();
         if !shared.book().is_empty() {
             if let Err(error) = scan(shared).await {
                 tracing::debug!("open tasks cannot be read: {error}");
             }
             shared.wake.notify_one();
         }
-        tokio::time::sleep(SCAN).await;
+        tokio::time::sleep(SCAN.max(began.elapsed() * SHARE_OF_SCANS)).await;
     }
 }
 
