@@ -16,7 +16,7 @@ use crate::registry;
 /// Checks configurations.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Report all errors in a configuration, or print the effective configuration
+    /// Report the errors in a configuration, or print the effective configuration
     Check(Check),
 }
 
@@ -30,7 +30,8 @@ Examples:
 
 A flag overrides the environment, the environment the file, and the file the default. The check opens every \
 file that `serve` opens (certificates, keys, rules, the folder of the audit log) and changes none of them. Stores, \
-ports and addresses of other servers are not checked. Secrets are never printed.")]
+ports and addresses of other servers are not checked. An error can hide others of the same section: repeat the \
+check after each correction. Secrets are never printed.")]
 pub struct Check {
     /// The file (default: the file that `serve` would use)
     file: Option<PathBuf>,
