@@ -287,8 +287,8 @@ impl Reader {
         })
     }
 
-    /// The branches of an execution, in the order they were opened. Who opened one and why is said
-    /// by its first events.
+    /// The branches of an execution, in the order in which they were opened. The first events of a branch
+    /// record who opened it and why.
     pub(crate) fn branches(
         &mut self,
         id: &str,

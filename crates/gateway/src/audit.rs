@@ -327,7 +327,7 @@ impl Auditor {
     async fn record_refusal(&self, mut record: Record) {
         record.time = Timestamp::now();
         if self.admits_refusal(record.time) {
-            // Nothing happened: a refusal without a record is counted, and is refused all the same.
+            // A refusal changes nothing. If its record cannot be written, the refusal still applies and is counted.
             let _ = self.write(record, None).await;
         }
     }
@@ -445,7 +445,7 @@ impl Drop for OpenRecord<'_> {
             let known = self.note.known();
             let has_begun = known.is_asked;
             let record = finished(record, known, Code::Cancelled, "CANCELLED".to_owned());
-            // Whoever sends half of a request must not fill the log. Nothing was changed by it.
+            // Incomplete requests change nothing. Their records are limited, so that they do not fill the log.
             if !has_begun && !self.auditor.admits_refusal(record.time) {
                 return;
             }

@@ -341,7 +341,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     }
 }
 
-/// Applies something to a step by its name.
+/// Finds a step by its name and passes it to `apply`.
 fn with<L: Ledger>(ledger: &mut L, step: &str, apply: impl FnOnce(&mut L, StepIx)) {
     if let Some(ix) = ledger.head().plan.find(step) {
         apply(ledger, ix);

@@ -65,9 +65,9 @@ struct State {
 }
 
 impl State {
-    /// Takes note of a lost connection. A provider that closes one connection after the other is connected
-    /// after longer and longer pauses, and its error is returned. One whose process ends again and again is
-    /// connected after the shortest pause only: the next process may be a good one.
+    /// Takes note of a lost connection. If the provider closes its connections repeatedly, the pauses before
+    /// the next connection grow, and the error is returned. If its process ends repeatedly, the pause stays
+    /// the shortest, because the next process may work.
     fn note_lost(&mut self, now: Instant) -> Option<Error> {
         let lived = self
             .connected_at

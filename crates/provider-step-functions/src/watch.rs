@@ -295,7 +295,7 @@ impl Follower {
             .take(READ_AT_ONCE)
             .filter_map(|arn| ExecutionId::new(arn.as_str()).ok())
             .collect();
-        // None is left after the last one: the next turn begins again.
+        // After the last execution `ids` is empty, so the next turn begins with the first one.
         self.read_after = ids.last().map(ToString::to_string);
         let call = Call::within(PATIENCE);
         let verb = Verb::WatchAll;

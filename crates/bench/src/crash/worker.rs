@@ -43,7 +43,7 @@ async fn session(
         capacity: 8,
         ..Default::default()
     });
-    // Whoever has gone away hears nothing; the stream's end tells us.
+    // A closed channel is not an error here: the end of the response stream shows it.
     let tell = |message: v1::StreamTasksRequest| drop(say.send(message));
     tell(v1::StreamTasksRequest {
         message: Some(offer),

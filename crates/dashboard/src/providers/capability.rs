@@ -209,7 +209,7 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "Approvals",
             of.approvals,
             "Approvals and escalations are in the inbox.",
-            "The engine asks nobody for approvals.",
+            "The engine does not ask for approvals.",
         ),
         one(
             "Approvals pushed",

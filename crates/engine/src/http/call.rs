@@ -150,7 +150,7 @@ impl Caller {
             .get(RETRY_AFTER)
             .and_then(|pause| pause.to_str().ok());
         let pause = pause.and_then(|pause| retry_after(pause, SystemTime::now()));
-        // Its words are a courtesy; that they could not be read changes nothing.
+        // The body only makes the message clearer: a body that cannot be read changes nothing.
         let words = match read(response, MESSAGE_BYTES).await {
             Ok(Body::Whole(body) | Body::Cut(body)) => one_line(&body),
             Err(_) => String::new(),

@@ -585,12 +585,12 @@ mod tests {
             })
         ));
         assert_eq!(shown(&present), []);
-        // One that began and ended between two reports.
+        // An execution that began and ended between two reports.
         let short = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
         assert!(matches!(short, Ok(Taken::Change { before: None, .. })));
         let again = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
         assert!(matches!(again, Ok(Taken::Nothing)));
-        // A read of something that finished long ago is no news.
+        // A read of an execution that finished before the watch began is not a change.
         let read = present.see(sighting("old", SUCCEEDED, Some(1)), answer(Instant::now()));
         assert!(matches!(read, Ok(Taken::Nothing)));
         // An execution that is open again is part of the set again.

@@ -21,16 +21,16 @@ use crate::message::{Done, ForkWork, ObjectRequest, RedoWork, Refusal, VERSION, 
 use crate::observation;
 
 const VERB: Verb = Verb::RetryFrom;
-/// How often a log is read again that changed while it was read.
+/// How often the log is read if it changes while it is read.
 const MOST_TRIES: usize = 5;
 
-/// A log up to where it is left, and what runs again.
+/// A log up to the point of the retry, and the steps that run again.
 struct Left {
-    /// The state that is left.
+    /// The state before the retry.
     state: State,
     /// The events that are kept.
     events: Vec<Event>,
-    /// The state where the log is left.
+    /// The state at the point of the retry.
     before: State,
     redo: Redo,
 }
