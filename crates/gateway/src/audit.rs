@@ -456,7 +456,7 @@ impl Drop for OpenRecord<'_> {
 
 /// Whether a call was refused, so that nothing was changed. The records of such calls are limited. A mutation
 /// that is not implemented is one of them: it needs no permission.
-fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
+fn is_refusal(code: Code, known: &note::CallFacts, is_mutation: bool) -> bool {
     match code {
         Code::Unauthenticated | Code::PermissionDenied => true,
         Code::Unimplemented => is_mutation,
@@ -466,7 +466,7 @@ fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
     }
 }
 
-fn finished(mut record: Record, known: note::Known, code: Code, reason: String) -> Record {
+fn finished(mut record: Record, known: note::CallFacts, code: Code, reason: String) -> Record {
     record.time = Timestamp::now();
     code_name(code).clone_into(&mut record.outcome);
     record.reason = reason;
