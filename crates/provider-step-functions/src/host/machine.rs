@@ -26,7 +26,7 @@ pub(crate) const FAILED: &str = "Stateway.Failed";
 /// The object continues in its next generation.
 pub(crate) const CONTINUED: &str = "Stateway.Continued";
 
-/// So many days after its start an object continues in another generation. Step Functions ends an execution
+/// The number of days after its start when an object continues in another generation. Step Functions ends an execution
 /// after a year.
 pub(crate) const MOST_DAYS: i64 = 300;
 
