@@ -44,7 +44,7 @@ pub struct Check {
 
 /// What `-o json` prints for each error.
 #[derive(Debug, Serialize)]
-struct Found {
+struct ProblemReport {
     file: Option<PathBuf>,
     line: Option<usize>,
     column: Option<usize>,
@@ -138,7 +138,7 @@ fn good(config: &Config, output: Output) -> Outcome {
 
 fn wrong(error: &ConfigError, output: Output) -> Outcome {
     if output == Output::Json {
-        let found: Vec<Found> = error.problems.iter().map(Found::from).collect();
+        let found: Vec<ProblemReport> = error.problems.iter().map(ProblemReport::from).collect();
         print(&to_json(&found)?)?;
     }
     Err(refused(error))
@@ -155,7 +155,7 @@ pub(super) fn refused(error: &ConfigError) -> Failure {
     failure
 }
 
-impl From<&Problem> for Found {
+impl From<&Problem> for ProblemReport {
     fn from(problem: &Problem) -> Self {
         Self {
             file: problem.file.clone(),
