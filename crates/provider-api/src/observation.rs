@@ -59,7 +59,7 @@ pub struct Observation {
     pub output: Option<Payload>,
     /// The labels.
     pub labels: Labels,
-    /// What its attempts cost so far, if the engine reports it.
+    /// The usage of its attempts so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The part of `usage` that branches cost which the execution has left.
     pub abandoned_usage: Option<Usage>,
@@ -178,7 +178,7 @@ pub struct StepObservation {
     pub end_time: Option<Timestamp>,
     /// How far its present attempt is, if the worker reports it.
     pub progress: Option<Progress>,
-    /// What its attempts cost so far, if the engine reports it.
+    /// The usage of its attempts so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The execution of this provider that does it.
     pub child: Option<ExecutionId>,
