@@ -39,7 +39,7 @@ const NOT_YOURS: &[&str] = &[
 const HARMLESS: &[HeaderName] = &[ACCEPT, CONTENT_TYPE];
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What is to be called.
+/// The request to make.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) request: HttpRequest,
@@ -308,7 +308,7 @@ async fn read(mut response: Response, most: usize) -> Result<Body, Trouble> {
     Ok(Body::Whole(body))
 }
 
-/// What kept a call from being made, without the address: it may hold a secret.
+/// Why a call could not be made, without the address: it may hold a secret.
 fn unsent(error: reqwest::Error) -> Trouble {
     let error = error.without_url();
     let mut why = error.to_string();
