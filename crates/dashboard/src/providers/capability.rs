@@ -7,7 +7,7 @@ use stateway_proto::v1::Capabilities;
 pub(super) struct Capability {
     title: &'static str,
     has: bool,
-    /// What it gives, or what its absence means.
+    /// The effect of the capability, or of its absence.
     meaning: &'static str,
 }
 
