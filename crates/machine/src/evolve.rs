@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// One arm per fact; what a fact does stands in the module of its kind.
+/// One arm per fact. The module of its kind has the effects of the fact.
 pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     l.head_mut().sequence = event.sequence;
     let before = l.head_mut().times.updated.replace(event.at);
