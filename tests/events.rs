@@ -165,7 +165,7 @@ async fn a_long_payload_is_cut_and_a_page_holds_a_bounded_number_of_bytes() {
     let payload = created.payload.as_ref().expect("a payload");
     assert_eq!(payload.data.len(), 16 * 1024);
     assert_eq!(payload.content_type, "text/plain; charset=utf-8");
-    // 80 signals and what became of them, 16 KiB each, do not fit on one page.
+    // 80 signals and the events that complete their steps, 16 KiB each, do not fit on one page.
     let mut client = rig.gateway.executions().await;
     let steps: Vec<_> = (0..80)
         .map(|n| json!({"name": format!("s{n}"), "signal": "go", "timeout": "5m"}))

@@ -1,4 +1,4 @@
-//! Starts are decided by what they ask for, other verbs by the execution that they touch.
+//! Access rules decide a start by its request, and other verbs by the execution that they change.
 
 use stateway_client::v1;
 use tonic::Code;

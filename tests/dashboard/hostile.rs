@@ -123,7 +123,7 @@ async fn hostile_addresses_and_forms_are_answered_as_text() {
         is_harmless(&page, &path);
     }
     let page = visit.get("/definitions/evil").await;
-    // Who types a turn of the reading direction gets it back in the field, and nowhere else.
+    // Typed text with a bidirectional override is returned in its input field, and nowhere else.
     let evil = EVIL.replace('\u{202e}', "");
     let evil = evil.as_str();
     let fields = [("input", evil), ("id", evil), ("labels", evil)];

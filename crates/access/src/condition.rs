@@ -23,7 +23,7 @@ pub(crate) enum Written {
     HasLabels,
 }
 
-/// What a condition is about.
+/// The attribute that a condition checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Field {
     Provider,
@@ -33,7 +33,7 @@ pub(crate) enum Field {
     Role,
 }
 
-/// What a field is compared with.
+/// The value with which a field is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// A text with its escapes.

@@ -17,7 +17,7 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
 }
 
-/// What one rule says.
+/// The result of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The name of the rule.
@@ -26,7 +26,7 @@ pub struct Finding {
     pub verdict: Verdict,
 }
 
-/// What a rule says about a request.
+/// The result of a rule for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It allows the request.
@@ -58,7 +58,7 @@ impl Verdict {
 }
 
 impl Rules {
-    /// What every rule says about a request.
+    /// The result of every rule for a request.
     #[must_use]
     pub fn explain(
         &self,

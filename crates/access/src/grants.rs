@@ -7,7 +7,7 @@ use stateway_provider_api::filter::{DefinitionPattern, Equality, Filter};
 use crate::condition::{Examined, Field, Test};
 use crate::{Object, Permission};
 
-/// What one identity may do.
+/// The permissions of one identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     by_permission: [Vec<Grant>; Permission::ALL.len()],
@@ -27,7 +27,7 @@ pub struct Decision {
     pub allowed: bool,
     /// The name of the rule that allows it: the first one of the configuration that does.
     pub rule: Option<Arc<str>>,
-    /// What was asked for.
+    /// The request.
     pub permission: Permission,
 }
 
@@ -41,7 +41,7 @@ pub struct Required {
 }
 
 impl Required {
-    /// What one rule requires.
+    /// The conditions of one rule.
     fn by(filter: &Filter<Test>) -> Self {
         let mut required = Self::default();
         for test in filter.required() {
@@ -66,7 +66,7 @@ impl Required {
         required
     }
 
-    /// What two rules both require.
+    /// The conditions that two rules have in common.
     fn common(mut self, other: &Self) -> Self {
         if self.definition != other.definition {
             self.definition = None;

@@ -125,7 +125,7 @@ impl Preset {
         }
     }
 
-    /// What it allows.
+    /// The permissions that it gives.
     #[must_use]
     pub const fn permissions(self) -> &'static [Permission] {
         use Permission::{Approve, Define, Read, ReadPayloads, Signal, Start, Steer, Stop, Work};

@@ -26,7 +26,7 @@ pub enum Place {
     OwnFile,
 }
 
-/// What is wrong with rules.
+/// An error in rules.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuleError {
     /// No TOML, or a key that rules do not have.
@@ -117,7 +117,7 @@ impl Rules {
         Self::new(&specs)
     }
 
-    /// What one identity may do.
+    /// The permissions of one identity.
     #[must_use]
     pub fn grants(&self, caller: &Identity) -> Grants {
         let mut grants = Grants::default();

@@ -11,9 +11,9 @@ const SHORTEST: usize = 16;
 /// A hash of a chain, as 64 hexadecimal digits in text.
 pub(crate) type Hash = [u8; 32];
 
-/// What the hashes of a chain are made with: nothing but SHA-256, or HMAC-SHA-256 with a key.
+/// The hash function of a chain: SHA-256, or HMAC-SHA-256 with a key.
 ///
-/// Without a key, whoever can write the files can change a record and compute every later hash again. With
+/// Without a key, everyone who can write the files can change a record and compute every later hash again. With
 /// a key that is stored elsewhere, this is not possible.
 #[derive(Debug, Clone, Default)]
 pub struct ChainKey(Option<Secret>);

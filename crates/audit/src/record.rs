@@ -121,7 +121,7 @@ fn escaped(text: &str) -> usize {
     text.chars().map(escaped_char).sum()
 }
 
-/// Cuts a text so that it takes at most so many bytes of JSON, with an ellipsis where it was cut.
+/// Cuts a text to a maximum number of bytes of JSON, and marks the cut with an ellipsis.
 fn cut(text: &mut String, most: usize) {
     const ELLIPSIS: char = '…';
     if escaped(text) <= most {

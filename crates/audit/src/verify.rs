@@ -210,7 +210,7 @@ impl Verifier {
         self.add(None, ProblemKind::NoAnchor(why.to_owned()));
     }
 
-    /// What was found.
+    /// The finding.
     #[must_use]
     pub fn finish(mut self) -> Report {
         let (first, last) = self.report.range.unwrap_or_default();

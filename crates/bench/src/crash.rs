@@ -34,7 +34,7 @@ const CHECK_EVERY: u64 = 50;
 /// store, and a restart scans it.
 const KILLS_PER_STORE: u64 = 500;
 
-/// What a campaign is asked to do.
+/// The settings of a campaign.
 pub(crate) struct Campaign {
     /// The kills of all runs together.
     pub(crate) rounds: u64,

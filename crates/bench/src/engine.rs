@@ -18,13 +18,13 @@ pub(crate) use chain::source;
 use figures::Figures;
 pub(crate) use figures::cpu;
 
-/// Executions that are under way at once.
+/// Executions that run at the same time.
 const IN_FLIGHT: usize = 64;
 /// How long each measurement lasts.
 const SECONDS: u64 = 10;
-/// What is promised for chains of five steps, in durable steps per second.
+/// The required rate of chains of five steps, in durable steps per second.
 const LEAST_STEPS: f64 = 12_000.0;
-/// What is promised for resident memory.
+/// The limit of resident memory.
 const MOST_RESIDENT_MIB: f64 = 100.0;
 
 /// A gateway with a store of its own, and a worker.
@@ -97,7 +97,7 @@ pub(crate) async fn run(
         disk::fdatasync(lab.folder())?
     );
     let resident = lab.gateway.resident_mib()?;
-    // What is promised holds for a file.
+    // The required figures are those of a store in a file.
     if database.is_some() {
         return Ok(());
     }

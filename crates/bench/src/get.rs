@@ -20,7 +20,7 @@ const ROUNDS: usize = 101;
 /// The promise of the README.
 const LEAST_RATIO: f64 = 0.75;
 
-/// What is wanted, and how to connect.
+/// The request, and how to connect.
 pub(crate) struct Limits<C> {
     pub(crate) least_ratio: f64,
     /// Connects to an address.

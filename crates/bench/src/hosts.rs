@@ -30,7 +30,7 @@ const IN_FLIGHT: usize = 64;
 /// How long a measurement lasts, and the one before it.
 const SECONDS: u64 = 15;
 const WARM_UP: u64 = 4;
-/// What is promised for one server, in executions per second.
+/// The required rate of one server, in executions per second.
 const LEAST: f64 = 150.0;
 const LAST_STEP: &str = "s5";
 
@@ -65,7 +65,7 @@ struct Lab {
     _folder: tempfile::TempDir,
 }
 
-/// What the load and the worker share.
+/// The state that the load and the worker share.
 struct Load {
     /// When an execution was started, and how long its last step took to come.
     began: Mutex<HashMap<String, Instant>>,
@@ -127,7 +127,7 @@ impl Lab {
         })
     }
 
-    /// Keeps so many executions under way for a while, then waits for the last of them.
+    /// Keeps a constant number of executions running for a time, then waits until all have finished.
     async fn measure(&self, in_flight: usize, seconds: u64) -> Outcome<Figures> {
         let load = &self.load;
         load.free.add_permits(in_flight);

@@ -1,4 +1,4 @@
-//! A Restate server, a service that fails when it is told to, and a gateway in front of them.
+//! A Restate server, a service that fails on request, and a gateway in front of them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is in the folder for what is temporary.
+        // A file that cannot be removed stays in the folder of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -42,8 +42,8 @@ fn main() -> Outcome<()> {
         }
         Some("hosts") => threads?.block_on(hosts::run(number("--nodes")?.unwrap_or(3))),
         Some("temporal") => thread?.block_on(temporal::run()),
-        // The gateway, its keeper, the worker and the load share the machine: one thread for each
-        // of the last two is what they need.
+        // The gateway, its keeper, the worker and the load share the machine. Worker and load need one
+        // thread each.
         Some("growth") => threads?.block_on(engine::growth::run(number("--executions")?)),
         Some("engine") => {
             let beside_restate = text("--beside").is_some_and(|peer| peer == "restate");

@@ -27,7 +27,7 @@ impl Relay {
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 let counted = counted.clone();
-                // A connection that breaks is told by the two ends.
+                // Both ends report a broken connection themselves.
                 tokio::spawn(async move { counted.pass(near, admin).await });
             }
         });

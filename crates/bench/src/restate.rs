@@ -31,7 +31,7 @@ const CHANGES: usize = 15;
 /// less while nothing changes, because one query tells so of all of them.
 const MOST_QUERIES_PER_SECOND: f64 = 10.0;
 /// A kill leaves the in-memory table, so the next look sees it: one second, and what a busy machine
-/// adds. A pause by hand leaves its trace there, so it is seen when the row is read again.
+/// adds. A manual pause is recorded there, so the watch reports it when the row is read again.
 const MOST_ADDED: [(&str, Duration); 2] = [
     ("kill", Duration::from_secs(3)),
     ("pause", Duration::from_secs(8)),
@@ -96,7 +96,7 @@ async fn overhead(lab: &Lab, client: &ExecutionsClient<Channel>, name: &str) -> 
     for round in 0..=ROUNDS {
         let mut took = [const { Vec::new() }; 3];
         for call in 0..CALLS {
-            // Who comes first changes with every call.
+            // The order changes with every call.
             let order = [[0, 1, 2], [1, 0, 2]][call % 2];
             for way in order {
                 let began = Instant::now();
@@ -210,7 +210,7 @@ async fn start_watched(client: &ExecutionsClient<Channel>, number: usize) -> Out
     start(client, &format!("watched-{number}")).await
 }
 
-/// How much later than the bare query a watch tells of what was done at the admin API.
+/// The delay with which a watch reports a change made at the admin API, compared with the underlying query.
 async fn added_latency(
     lab: &Lab,
     (name, mut stream): (&str, Stream),

@@ -22,7 +22,7 @@ use crate::process;
 use issuer::Issuer;
 use transport::Trust;
 
-/// What is wanted of the gateway with everything on.
+/// The required rate of the gateway with TLS, tokens and rules.
 const LEAST_RATIO: f64 = 0.65;
 /// The rules of the gateway.
 const RULES: usize = 100;

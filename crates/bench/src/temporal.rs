@@ -30,7 +30,7 @@ const CHANGES: usize = 15;
 /// Calls per second that a self-hosted server allows for lists, and the provider's default for reads.
 const MOST_LISTS: f64 = 10.0;
 const READS_QUOTA: f64 = 500.0;
-/// What a self-hosted server allows in a namespace.
+/// The limits of a self-hosted server for a namespace.
 const MOST_READS: f64 = 2_400.0;
 /// Watches of one execution, and how many of them a stream has.
 const SINGLE: usize = 400;
@@ -62,7 +62,7 @@ fn load() -> String {
     loads.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// A workflow whose only activity fails and is tried again after so many seconds.
+/// A workflow whose only activity fails and is retried after this number of seconds.
 fn failing(seconds: u64) -> String {
     format!(
         r#"{{"steps":[{{"activity":{{"id":"charge","type":"fail","retry":{{"initial":{seconds},"coefficient":1.0}}}}}}]}}"#
@@ -159,7 +159,7 @@ async fn watch(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
     Ok(good && longest <= LATEST_END && watch_each(lab, client).await?)
 }
 
-/// A watch for each of so many executions, those that retry among them; true if they keep the quotas.
+/// Opens a watch for each execution, including those that retry. Returns whether the watches stay within the quotas.
 async fn watch_each(lab: &Lab, client: &ExecutionsClient<Channel>) -> Outcome<bool> {
     let waiting = (CHANGES..SINGLE - RETRYING + CHANGES).map(|number| format!("waiting-{number}"));
     let retrying = (0..RETRYING).map(|number| format!("retrying-{number}"));

@@ -101,7 +101,7 @@ impl Matching {
             client::quoted(name),
             self.with(condition)
         );
-        // The engine finds the execution by its start; it knows nothing of the rest of the filter.
+        // Engines find the execution by its start time, which is faster than the other conditions.
         if let Some(start) = moment(before.start_time.as_ref()) {
             filter.push_str(&format!(
                 " AND start_time >= {start} AND start_time <= {start}"
@@ -121,8 +121,8 @@ impl Matching {
         }
     }
 
-    /// The error of the caller's own filter, whose columns are those that the caller wrote; `error`
-    /// where the filter is not the reason.
+    /// Sends the caller's filter alone, so that a filter error names the columns that the caller wrote.
+    /// Returns `error` if that filter is valid.
     async fn of_filter(&self, context: &Context, error: client::Error) -> Failure {
         let filter = self.filter.as_deref().unwrap_or_default();
         let Ok(parent) = resource::parent(self.provider.as_deref()) else {

@@ -95,7 +95,7 @@ mod tests {
         let below = outline.branches[0].child.as_ref().unwrap();
         assert_eq!(below.branches[0].step.name.raw(), "fetch");
         assert_eq!(outline.branches[1].child, None);
-        // What has not been read yet is not shown.
+        // Steps that are not read yet are not shown.
         let outline = Outline::of(parent, &ChildExecutions::default());
         assert_eq!(outline.branches[0].child, None);
     }

@@ -49,7 +49,7 @@ pub struct Oidc {
 
 /// The identity of the caller at a gateway, from `/whoami`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
-pub struct Who {
+pub struct CallerIdentity {
     /// The name.
     pub subject: String,
     /// The roles.

@@ -272,7 +272,7 @@ impl Client {
     }
 }
 
-/// How a call is tried again.
+/// How a call is retried.
 struct Plan {
     back_off: BackOff,
     repeat: Repeat,

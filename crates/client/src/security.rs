@@ -94,10 +94,10 @@ pub(crate) struct TokenFile {
     path: PathBuf,
     /// The gateway that the file must name.
     gateway: Option<String>,
-    known: Mutex<Known>,
+    known: Mutex<LoadedToken>,
 }
 
-struct Known {
+struct LoadedToken {
     header: AsciiMetadataValue,
     modified: Option<SystemTime>,
     checked: Instant,
@@ -142,7 +142,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).ok()?.modified().ok()
 }
 
-fn read(path: &Path, gateway: Option<&str>) -> Result<Known, String> {
+fn read(path: &Path, gateway: Option<&str>) -> Result<LoadedToken, String> {
     let modified = modified(path);
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
     let token = match gateway {
@@ -151,7 +151,7 @@ fn read(path: &Path, gateway: Option<&str>) -> Result<Known, String> {
             token_for(&text, gateway).ok_or_else(|| "is for another gateway".to_owned())?
         }
     };
-    Ok(Known {
+    Ok(LoadedToken {
         header: header(token)?,
         modified,
         checked: Instant::now(),

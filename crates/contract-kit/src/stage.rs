@@ -363,7 +363,7 @@ pub(crate) async fn next(stream: &mut WatchStream) -> Result<Observation, Stop> 
     }
 }
 
-/// What comes soon, or the end of the case.
+/// The next item, or the end of the case if none comes soon.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> Result<T, Stop> {
     let waited = tokio::time::timeout(STREAM_PATIENCE, future).await;
     waited.map_err(|_| Stop::Failed(format!("nothing came within {STREAM_PATIENCE:?}")))

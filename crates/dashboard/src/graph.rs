@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) conditional: bool,
 }
 
-/// What must be settled before what, by the nodes' places.
+/// The dependencies between nodes, by their places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -210,7 +210,7 @@ fn draw_node(node: &Node, at: Point) -> Markup {
     }
 }
 
-/// What people decide has cut corners, what waits is round, another workflow has a double border.
+/// Decisions of people have cut corners, waits are round, and child workflows have a double border.
 fn shape(kind: &str) -> Markup {
     let (w, h) = (NODE_WIDTH, NODE_HEIGHT);
     match kind {

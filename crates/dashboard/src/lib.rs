@@ -63,7 +63,7 @@ use crate::problem::Problem;
 use crate::topic::Topics;
 use crate::visitor::Key;
 
-/// What every handler has at hand.
+/// The state that every handler uses.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) api: Api,
@@ -72,7 +72,7 @@ pub(crate) struct Site {
     pub(crate) stop: CancellationToken,
     /// Room for live streams.
     pub(crate) streams: Arc<Semaphore>,
-    /// What live pages show, one reader for all tabs of a page.
+    /// The content of live pages, with one reader for all tabs of a page.
     pub(crate) pages: Topics<Vec<Part>>,
     /// Pages of the list, one reader for all tabs of a filter.
     pub(crate) lists: Topics<ListLook>,

@@ -107,7 +107,7 @@ pub(crate) fn share(
     };
     let parts = site.pages.follow(key, || whole(read()).boxed());
     let stop = site.stop.clone();
-    let mut sent = Sent {
+    let mut sent = SentParts {
         base: visitor.base.clone(),
         hashes: HashMap::new(),
     };
@@ -159,14 +159,14 @@ fn event(part: &Part, base: &BasePath) -> Event {
         .data(text.replace('\r', "&#13;"))
 }
 
-/// What was sent last, by part, as hashes.
+/// The hashes of the parts that were sent last.
 #[derive(Default)]
-struct Sent {
+struct SentParts {
     base: BasePath,
     hashes: HashMap<String, u64>,
 }
 
-impl Sent {
+impl SentParts {
     fn changed(&mut self, parts: &[Part]) -> Vec<Event> {
         let base = self.base.clone();
         let changed = parts.iter().filter(|part| self.is_new(part));
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_part_is_sent_again_only_when_it_changed() {
         let part = |id: &str, html: &str| Part::new(id, PreEscaped(html.to_owned()));
-        let mut sent = Sent::default();
+        let mut sent = SentParts::default();
         let mut sent_of = |a: &str, b: &str| {
             let parts = [part("a", a), part("b", b)];
             let new = parts.iter().filter(|part| sent.is_new(part));

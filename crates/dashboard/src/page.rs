@@ -9,7 +9,7 @@ use crate::flash::Flash;
 use crate::layout::{Section, document, respond};
 use crate::visitor::Visitor;
 
-/// What a page is made of.
+/// The parts of a page.
 pub(crate) struct Page<'p> {
     pub(crate) section: Section,
     pub(crate) title: &'p str,

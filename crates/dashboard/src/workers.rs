@@ -1,4 +1,4 @@
-//! Who takes tasks, what they hold, and what waits for whom.
+//! The page of workers: connected workers, the tasks that they do, and the queues.
 
 mod detail;
 mod queue;

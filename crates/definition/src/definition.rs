@@ -40,7 +40,7 @@ pub struct Definition {
     /// The maximum number of executions of this definition that run at the same time; `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// What follows the failure of a step without `onFailure`.
+    /// The reaction to the failure of a step without `onFailure`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_policy: FailurePolicy,
     /// The role that decides about escalated steps without their own `escalation`; `None`: the roles
@@ -122,19 +122,19 @@ pub struct Step {
     /// How failed attempts are retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicy>,
-    /// What follows the failure of the step; without it, the definition's failure policy.
+    /// The reaction to the failure of the step (default: the definition's failure policy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
-    /// What follows the rollback after a failure of this step.
+    /// The reaction to the end of the rollback after a failure of this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Then>,
-    /// Who decides when the step is escalated; without it, the definition's `escalation`.
+    /// The role that decides when the step is escalated (default: the definition's `escalation`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<Escalation>,
     /// The budget of all attempts together. At the limit, the next attempt is refused.
     #[serde(default, skip_serializing_if = "is_default")]
     pub budget: Budget,
-    /// What follows a timeout that is not retried.
+    /// The reaction to a timeout that is not retried.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_timeout: OnTimeout,
     /// A JSON Schema for the output.
@@ -241,7 +241,7 @@ pub struct Approval {
     /// What follows when nobody decides in time. Never an approval.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_expiry: OnExpiry,
-    /// What follows a rejection.
+    /// The reaction to a rejection.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_reject: OnReject,
 }
@@ -355,7 +355,7 @@ words! {
 }
 
 words! {
-    /// What follows the failure of a step.
+    /// The reaction to the failure of a step.
     pub enum OnFailure as "failure action" {
         /// The execution fails.
         Abort = "abort",
@@ -371,7 +371,7 @@ words! {
 }
 
 words! {
-    /// What follows a rollback.
+    /// The reaction to the end of a rollback.
     pub enum Then as "rollback action" {
         /// A person has to resume, reassign or cancel.
         Escalate = "escalate",
@@ -379,7 +379,7 @@ words! {
 }
 
 words! {
-    /// What follows the failure of a step without `onFailure`.
+    /// The reaction to the failure of a step without `onFailure`.
     pub enum FailurePolicy as "failure policy" {
         /// The execution fails.
         Abort = "abort",
@@ -389,7 +389,7 @@ words! {
 }
 
 words! {
-    /// What follows an approval that expired.
+    /// The reaction to an approval that expired.
     pub enum OnExpiry as "expiry action" {
         /// A person has to resume, reassign or cancel.
         Escalate = "escalate",
@@ -401,7 +401,7 @@ words! {
 }
 
 words! {
-    /// What follows a rejection.
+    /// The reaction to a rejection.
     pub enum OnReject as "rejection action" {
         /// The execution is cancelled.
         Cancel = "cancel",
@@ -411,7 +411,7 @@ words! {
 }
 
 words! {
-    /// What follows a timeout that is not retried.
+    /// The reaction to a timeout that is not retried.
     pub enum OnTimeout as "timeout action" {
         /// The step fails.
         Fail = "fail",

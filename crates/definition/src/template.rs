@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::Reference;
 
-/// A JSON document in which text may hold `${…}`. Text that is nothing but one reference becomes
+/// A JSON document in which text may hold `${…}`. Text that consists of one reference becomes
 /// the value itself, whatever its type; a reference inside longer text becomes text. `$${` stands
 /// for `${`.
 #[derive(Debug, Clone, PartialEq)]

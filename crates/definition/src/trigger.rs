@@ -1,6 +1,6 @@
 //! What starts an execution by itself: an event that fits, or a time that comes.
 //!
-//! Only said here. A receiver of events calls [`Trigger::admits`], a scheduler uses the trigger's
+//! Only described here. A receiver of events calls [`Trigger::admits`], a scheduler uses the trigger's
 //! [`Schedule`].
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::{Condition, Schedule};
 pub struct Trigger {
     /// The event's name; empty when no event starts it.
     pub event: String,
-    /// What has to hold of the event: a condition over `${event…}`, the event's payload.
+    /// The condition on the event: a condition over `${event…}`, the event's payload.
     pub condition: Option<Condition>,
     /// When it is started.
     pub schedule: Option<Schedule>,

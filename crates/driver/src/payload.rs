@@ -34,7 +34,7 @@ pub fn parse_payload(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Reads a value of at most so many levels.
+/// Reads a value with a maximum number of levels.
 struct Strict<'s> {
     levels: usize,
     /// Whether there was a number that may have been written as a whole one and lost digits.

@@ -16,9 +16,9 @@ pub struct Step {
     pub events: Vec<Event>,
     /// The tasks that workers give back, or that no worker has to take any more.
     pub withdraw: Vec<Withdrawn>,
-    /// The children that nobody waits for any more.
+    /// The children whose parent step does not wait for them any more.
     pub end_children: Vec<EndedChild>,
-    /// The log was left, copied or repaired. The host may have tasks and children that these events do
+    /// A retry, a fork or a repair replaced a part of the log. The host may have tasks and children that these events do
     /// not mention; it ends those that are not in [`crate::open_keys`].
     pub reconcile: bool,
     /// The execution waits for a slot.
@@ -48,7 +48,7 @@ pub struct TimerOrder {
     pub due: Timestamp,
 }
 
-/// A child that nobody waits for any more.
+/// A child whose parent step does not wait for it any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedChild {
     /// The step and the attempt that the child did.
@@ -59,7 +59,7 @@ pub struct EndedChild {
     pub kill: bool,
 }
 
-/// What the parent of an execution learns of its end.
+/// The result of an execution, as its parent gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The output, or why the step of the parent fails.

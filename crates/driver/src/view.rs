@@ -43,7 +43,7 @@ pub struct View {
     pub reason: Option<Reason>,
     /// Why it is paused, while it is.
     pub pause: Option<PauseKind>,
-    /// Who paused it and why, or what stands in the way of a new revision.
+    /// Who paused it and why, or why a new revision cannot be adopted.
     pub pause_cause: Option<PauseCause>,
     /// Who cancelled it and why.
     pub cancellation: Option<Cancellation>,
@@ -61,7 +61,7 @@ pub struct View {
     pub queued: Option<QueueCause>,
     /// What it waits for, its steps' waits included.
     pub waits: Vec<Wait>,
-    /// What someone outside can do next: the pending approvals and escalations among it.
+    /// What a person can do next: the pending approvals and escalations among it.
     pub awaited: Vec<Awaited>,
     /// Every step, in the order of the definition.
     pub steps: Vec<Step>,
@@ -89,7 +89,7 @@ pub struct View {
     pub branch: u32,
     /// Who started it.
     pub initiator: Arc<str>,
-    /// What its attempts cost so far: children, compensations and abandoned branches included.
+    /// The usage of its attempts so far: children, compensations and abandoned branches included.
     pub usage: Usage,
     /// The part of it that abandoned branches cost.
     pub abandoned_usage: Usage,
@@ -146,7 +146,7 @@ pub struct Parent {
     pub branch: u32,
 }
 
-/// What a host knows of an execution beside its state.
+/// The facts that a host stores about an execution beside its state.
 #[derive(Debug, Clone, Default)]
 pub struct ViewOrigin {
     /// Its place among all executions, in the order of their creation; 0 where the host counts none.
@@ -163,7 +163,7 @@ pub struct ViewOrigin {
     pub not_before: Option<Timestamp>,
 }
 
-/// What a host knows of the connected workers.
+/// The facts that a host has about the connected workers.
 pub trait TaskCoverage {
     /// Whether a connected worker could take the task, now or when it has room.
     fn serves(&self, task: &Seeking) -> bool;

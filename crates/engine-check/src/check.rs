@@ -7,7 +7,7 @@ use stateway_engine::{EventRecord, Steer};
 use stateway_machine::{Fact, Task};
 
 use crate::client::{Reply, Request, Wish, padded, payload};
-use crate::worker::{Said, Sent};
+use crate::worker::{AnswerKind, SentAnswer};
 use crate::world::{REQUEST_MEMORY, World};
 
 impl World {
@@ -184,15 +184,15 @@ impl<'e> Log<'e> {
     }
 
     /// An answer is in the log once if it was accepted, and not more than once in any case.
-    fn holds_answer(&self, sent: &Sent) -> Result<(), String> {
-        let Sent {
+    fn holds_answer(&self, sent: &SentAnswer) -> Result<(), String> {
+        let SentAnswer {
             given,
             said,
             nonce,
             accepted,
         } = sent;
         let task = &given.task;
-        let output = if *said == Said::Large {
+        let output = if *said == AnswerKind::Large {
             padded(*nonce)
         } else {
             payload(*nonce)
@@ -203,12 +203,12 @@ impl<'e> Log<'e> {
                 Fact::StepCompleted {
                     step, output: got, ..
                 },
-                Said::Completed | Said::Large,
+                AnswerKind::Completed | AnswerKind::Large,
             ) => *step == task.step && *got == output,
             (
                 Fact::AttemptFailed { step, failure, .. }
                 | Fact::StepCompensationFailed { step, failure, .. },
-                Said::Failed,
+                AnswerKind::Failed,
             ) => *step == task.step && *failure.message == *message,
             _ => false,
         };
@@ -219,9 +219,9 @@ impl<'e> Log<'e> {
             _ => false,
         };
         let count = match said {
-            Said::Released | Said::Oversize | Said::Deep => return Ok(()),
+            AnswerKind::Released | AnswerKind::Oversize | AnswerKind::Deep => return Ok(()),
             // A compensation has no output; an attempt of it completes once on each branch.
-            Said::Completed | Said::Large if task.undo => {
+            AnswerKind::Completed | AnswerKind::Large if task.undo => {
                 let count = self.count(&given.execution, compensated);
                 return if *accepted && count == 0 {
                     Err(format!(
@@ -232,7 +232,9 @@ impl<'e> Log<'e> {
                     Ok(())
                 };
             }
-            Said::Completed | Said::Large | Said::Failed => self.count(&given.execution, said_so),
+            AnswerKind::Completed | AnswerKind::Large | AnswerKind::Failed => {
+                self.count(&given.execution, said_so)
+            }
         };
         if *accepted && count == 0 {
             return Err(format!(

@@ -14,7 +14,7 @@ use stateway_chance::Chance;
 pub struct CrashAt {
     /// The number of the write, from 0.
     pub write: u64,
-    /// What becomes of the write.
+    /// The fate of the write.
     pub fate: StoreFate,
 }
 

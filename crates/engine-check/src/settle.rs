@@ -9,7 +9,7 @@ use stateway_engine::View;
 use stateway_machine::ExecutionState;
 
 use crate::client::{Wish, kill};
-use crate::worker::Said;
+use crate::worker::AnswerKind;
 use crate::world::World;
 
 /// The most turns until nothing happens any more.
@@ -109,7 +109,7 @@ impl World {
             let held: Vec<_> = session.held.values().cloned().collect();
             for given in held {
                 let place = self.sent.len();
-                let sent = session.answer(given, Said::Completed, place);
+                let sent = session.answer(given, AnswerKind::Completed, place);
                 self.sent.push(sent);
             }
         }

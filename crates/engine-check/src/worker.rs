@@ -16,7 +16,7 @@ pub(crate) struct Worker {
     pub(crate) id: Arc<str>,
     pub(crate) session: Option<Session>,
     /// Every task it was ever given, the latest last.
-    pub(crate) past: Vec<Given>,
+    pub(crate) past: Vec<ReceivedTask>,
 }
 
 /// One connection.
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     messages: WorkerSession,
     pub(crate) answers: Answers,
     /// The tasks it has, by token.
-    pub(crate) held: BTreeMap<String, Given>,
+    pub(crate) held: BTreeMap<String, ReceivedTask>,
     /// Answers without a reply: the token and the place in the list of answers.
     waiting: Vec<(String, usize)>,
     /// Connected to a process that has lost the disk.
@@ -34,7 +34,7 @@ pub(crate) struct Session {
 
 /// A task as a worker got it.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct ReceivedTask {
     pub(crate) token: TaskToken,
     pub(crate) execution: Arc<str>,
     pub(crate) task: Task,
@@ -42,7 +42,7 @@ pub(crate) struct Given {
 
 /// What an answer said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum AnswerKind {
     Completed,
     /// Completed with an output that is nearly too large: what refers to it several times is too large.
     Large,
@@ -56,9 +56,9 @@ pub(crate) enum Said {
 
 /// An answer that was sent.
 #[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) given: Given,
-    pub(crate) said: Said,
+pub(crate) struct SentAnswer {
+    pub(crate) given: ReceivedTask,
+    pub(crate) said: AnswerKind,
     /// What nothing else in the log has.
     pub(crate) nonce: usize,
     pub(crate) accepted: bool,
@@ -113,7 +113,7 @@ impl Worker {
                     if bytes > MESSAGE_BYTES {
                         return Err(format!("{} gets a task of {bytes} bytes", self.id));
                     }
-                    let given = Given {
+                    let given = ReceivedTask {
                         token: task.token,
                         execution: task.execution,
                         task: task.task,
@@ -158,28 +158,33 @@ impl Session {
     }
 
     /// Sends an answer that gets this place in the list of answers.
-    pub(crate) fn answer(&mut self, given: Given, said: Said, place: usize) -> Sent {
+    pub(crate) fn answer(
+        &mut self,
+        given: ReceivedTask,
+        said: AnswerKind,
+        place: usize,
+    ) -> SentAnswer {
         let token = given.token.clone();
         self.waiting.push((token.to_string(), place));
         let outcome = match said {
-            Said::Completed => Outcome::Completed {
+            AnswerKind::Completed => Outcome::Completed {
                 output: payload(place),
             },
-            Said::Large => Outcome::Completed {
+            AnswerKind::Large => Outcome::Completed {
                 output: padded(place),
             },
-            Said::Deep => Outcome::Completed { output: deep(70) },
-            Said::Oversize => Outcome::Completed {
+            AnswerKind::Deep => Outcome::Completed { output: deep(70) },
+            AnswerKind::Oversize => Outcome::Completed {
                 output: crate::client::large(3_000),
             },
-            Said::Failed => Outcome::Failed(Failure::reported(
+            AnswerKind::Failed => Outcome::Failed(Failure::reported(
                 ErrorCategory::Transient,
                 format!("nonce {place}"),
             )),
-            Said::Released => Outcome::Released { begun: false },
+            AnswerKind::Released => Outcome::Released { begun: false },
         };
         self.answers.settle(token, outcome, None);
-        Sent {
+        SentAnswer {
             given,
             said,
             nonce: place,

@@ -15,7 +15,7 @@ use crate::definitions::{HOSTILE, KNOWN};
 use crate::fault::{CrashAt, Faults};
 use crate::totals::Totals;
 use crate::trace::Trace;
-use crate::worker::{Sent, Worker};
+use crate::worker::{SentAnswer, Worker};
 use stateway_chance::Chance;
 
 /// The limits of every schedule.
@@ -64,7 +64,7 @@ pub struct Story {
 pub struct Broken {
     /// The seed that leads to it.
     pub seed: u64,
-    /// What contradicts what.
+    /// The contradiction.
     pub what: String,
     /// What happened, if asked for.
     pub lines: Vec<String>,
@@ -136,7 +136,7 @@ pub(crate) struct World {
     pub(crate) book: Book,
     pub(crate) pending: Vec<Pending>,
     pub(crate) workers: Vec<Worker>,
-    pub(crate) sent: Vec<Sent>,
+    pub(crate) sent: Vec<SentAnswer>,
     pub(crate) trace: Trace,
     pub(crate) totals: Totals,
 }
@@ -278,7 +278,7 @@ impl World {
 
     /// Every process takes a turn, and clients and workers read what it sent.
     pub(crate) fn turn(&mut self) -> Result<(), String> {
-        // What had ended before the turn may be removed in it.
+        // Executions that ended before the turn may be removed in it.
         if self.config.retention != Retention::default() {
             self.note_removable(self.clock.wall())?;
         }

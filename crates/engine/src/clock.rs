@@ -8,7 +8,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 /// A point in time by both clocks: timers follow the wall clock, leases follow the steady clock, which
-/// nobody can move.
+/// cannot be set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) wall: Timestamp,

@@ -72,13 +72,13 @@ pub struct Retention {
 pub const OPERATOR_ROLE: &str = "operator";
 
 impl Config {
-    /// Whether a defect is planted. Only simulations plant any.
+    /// Whether a defect is planted. Only simulations plant defects.
     #[cfg(feature = "simulation")]
     pub(crate) fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
 
-    /// Whether a defect is planted. Only simulations plant any.
+    /// Whether a defect is planted. Only simulations plant defects.
     #[cfg(not(feature = "simulation"))]
     #[allow(clippy::unused_self)] // The same call as in simulations.
     pub(crate) const fn has(&self, _: Bug) -> bool {

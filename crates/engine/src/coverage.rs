@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use stateway_machine::{Seeking, State, seeking};
 
-/// What one worker takes that is connected, or that was and is expected to reconnect.
+/// The tasks that one worker takes, which is connected or expected to reconnect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkerProfile {
     pub(crate) roles: Vec<Arc<str>>,

@@ -596,8 +596,8 @@ impl Engine {
         self.inner.board.watch_everything()
     }
 
-    /// Follows the executions that wait for a person: each of their changes until nobody is waited for
-    /// any more. Other executions may be reported too. Read the current executions after this call, not before.
+    /// Follows the executions that wait for a person: each of their changes until they do not wait for a
+    /// person any more. Other executions may be reported too. Read the current executions after this call, not before.
     #[must_use]
     pub fn watch_inbox(&self) -> Changes {
         self.inner.board.watch_inbox()

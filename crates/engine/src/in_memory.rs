@@ -122,7 +122,7 @@ impl InMemory {
         }
         index.reading.remove(id);
         if index.with_keeper.contains(id) {
-            // What the store has may be old by now.
+            // The stored value may be out of date.
             return;
         }
         let Some((view, bytes)) = found.filter(|(_, bytes)| *bytes <= MOST_READ_BYTES) else {

@@ -99,7 +99,7 @@ use trigger::Triggers;
 /// The most messages a turn takes.
 const MOST_PER_TURN: usize = 1_024;
 
-/// What the keeper shares with readers and watchers.
+/// The state that the keeper shares with readers and watchers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shared {
     pub(crate) catalogue: Arc<Catalogue>,
@@ -153,7 +153,7 @@ pub(crate) struct Keeper {
     pace: Pace,
     /// The effects of the present turn whose writes are on disk.
     shown: Vec<Effect>,
-    /// What is still to be done in this turn.
+    /// The work that is left in this turn.
     work: VecDeque<Work>,
     /// Whether a queued execution may be able to begin.
     slots_due: bool,

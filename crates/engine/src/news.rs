@@ -223,7 +223,7 @@ impl Board {
 const SWEEP_AT: usize = 64;
 
 impl Changes {
-    /// The next change; `Err` if the watcher missed so many that it has to read everything again.
+    /// The next change; `Err` if the watcher missed too many changes and must read everything again.
     ///
     /// # Errors
     /// How many were missed; zero if that is unknown.

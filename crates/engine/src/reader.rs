@@ -15,7 +15,7 @@ use crate::catalogue::Catalogue;
 use crate::coverage::Coverage;
 use crate::error::{EngineError, ErrorKind, Result};
 use crate::in_memory::{InMemory, Place};
-use crate::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
+use crate::recording::{BranchOrigin, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
 use crate::request::{
     BranchRecord, DefinitionRecord, EventRecord, ListQuery, Page, Purged, StepRecord,
 };
@@ -48,7 +48,7 @@ pub(crate) enum Listed {
     WithKeeper(Arc<str>),
 }
 
-/// What a replay for a list needs.
+/// The input of a replay for a list.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
     pub(crate) catalogue: Arc<Catalogue>,
@@ -287,8 +287,8 @@ impl Reader {
         })
     }
 
-    /// The branches of an execution, in the order they were opened. Who opened one and why is said
-    /// by its first events.
+    /// The branches of an execution, in the order in which they were opened. The first events of a branch
+    /// record who opened it and why.
     pub(crate) fn branches(
         &mut self,
         id: &str,
@@ -410,11 +410,14 @@ impl Reader {
                 revision: kept.revision.to_string(),
                 source,
             });
-            let branches = store.branches(number)?.into_iter().map(|branch| Grown {
-                branch: branch.branch,
-                parent: branch.parent,
-                cutoff: branch.cutoff,
-            });
+            let branches = store
+                .branches(number)?
+                .into_iter()
+                .map(|branch| BranchOrigin {
+                    branch: branch.branch,
+                    parent: branch.parent,
+                    cutoff: branch.cutoff,
+                });
             Ok(Recording {
                 execution: Arc::clone(&kept.origin.id),
                 definition: Arc::clone(&kept.origin.definition),

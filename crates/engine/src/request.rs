@@ -140,7 +140,7 @@ pub struct Publish {
     pub actor: ActorName,
 }
 
-/// What an event led to.
+/// The result of an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Published {
     /// The executions that the event started, now or when it was first published.
@@ -168,12 +168,12 @@ pub struct ApplyDefinition {
     pub source: String,
     /// Names the source in diagnostics.
     pub source_name: String,
-    /// What makes a repetition one request, so that it does not bring an old revision back; none
-    /// where nobody repeats.
+    /// The idempotency key, so that a repetition does not restore an old revision; none if the request
+    /// is never repeated.
     pub request: Option<RequestKey>,
 }
 
-/// What applying a definition led to.
+/// The result of applying a definition.
 #[derive(Debug, Clone)]
 pub struct Applied {
     /// The definition as it is now.
@@ -325,7 +325,7 @@ pub struct Survey {
 pub struct Damaged {
     /// Its id.
     pub id: Arc<str>,
-    /// What was found.
+    /// The finding.
     pub why: String,
     /// What kind of finding that is, where it is one.
     pub code: Option<crate::recovery::Code>,

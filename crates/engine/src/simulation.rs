@@ -363,7 +363,7 @@ impl Process {
         self.keeper.idle(Moment { wall, steady })
     }
 
-    /// What differs between the memory of the process and the logs on the disk.
+    /// The differences between the memory of the process and the logs on the disk.
     ///
     /// # Errors
     /// Never for a disk in memory.

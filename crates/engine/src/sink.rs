@@ -31,7 +31,7 @@ use crate::request::EventRecord;
 use crate::{Engine, EngineError, ErrorKind};
 use cloud_event::CloudEvent;
 use deliver::{Delivered, Post};
-use settings::Wanted;
+use settings::EventFilter;
 
 /// The number of appends in one read.
 const APPENDS: usize = 256;
@@ -103,7 +103,7 @@ impl Webhooks {
             let sink = Sink {
                 name,
                 provider: provider.to_owned(),
-                wanted: Wanted::new(settings)?,
+                wanted: EventFilter::new(settings)?,
                 post: Post::new(settings)?,
                 from: settings.from,
                 batch: settings.batch.max(1),
@@ -157,7 +157,7 @@ fn behind(last: i64, position: i64) -> u64 {
 struct Sink {
     name: Arc<str>,
     provider: String,
-    wanted: Wanted,
+    wanted: EventFilter,
     post: Post,
     from: crate::SinkStart,
     batch: usize,
@@ -196,7 +196,7 @@ impl Sink {
             let last = *self.lines.committed.borrow_and_update();
             match self.read(APPENDS).await {
                 Ok(records) if records.is_empty() => {
-                    // What is not there up to the last place was removed.
+                    // Events that are missing up to the last place were removed.
                     self.got(last.max(self.position), false);
                     if self.lines.committed.changed().await.is_err() {
                         return;
@@ -329,7 +329,7 @@ impl Sink {
         self.measure();
     }
 
-    /// A place of the log cannot be read. It is passed over, and said to be so: what comes after it
+    /// A place of the log cannot be read. It is skipped and reported: what comes after it
     /// must not wait for a backup to be restored. False when the webhook wants nothing any more.
     async fn pass_over(&mut self, last: i64) -> bool {
         match self.read(1).await {

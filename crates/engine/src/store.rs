@@ -68,11 +68,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Opens it for reading beside the writer.
     fn reader(&self) -> Result<Box<dyn Reading + Send>>;
 
-    /// What can be done with the store if it is a file.
+    /// The operations of the store if it is a file.
     fn file(&self) -> Option<&dyn FileStore>;
 }
 
-/// What can be done only with a store that is a file.
+/// The operations of a store that is a file.
 pub(crate) trait FileStore {
     /// Copies everything to a file that is empty, as of one moment.
     fn backup(&self, to: &Path) -> Result<()>;
@@ -95,7 +95,7 @@ pub(crate) trait Store: Reading + Debug + Send {
     fn commit(&mut self, turn: &Turn) -> Commit;
 
     /// The position of the last event. No position is ever given twice, not even when the newest events
-    /// are removed: whoever has got up to a position would miss the new events there. Positions and the
+    /// are removed: a reader that has read up to a position would miss new events there. Positions and the
     /// numbers of executions belong to one shard, which has one owner.
     fn last_position(&self) -> i64;
 }

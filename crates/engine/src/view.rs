@@ -11,7 +11,7 @@ use stateway_driver::{TaskCoverage, ViewOrigin};
 use stateway_machine::{Data, Seeking, State, Times};
 use stateway_model::{ExecutionError, Reason, SubState, Usage};
 
-/// What is known of an execution beside its log; it never changes.
+/// The facts about an execution beside its log; they never change.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
     pub(crate) number: i64,

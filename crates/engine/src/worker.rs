@@ -298,7 +298,7 @@ impl Drop for WorkerSession {
     }
 }
 
-/// What a steering command answers.
+/// The answer to a steering command.
 pub(crate) type Answer = Result<Box<View>, EngineError>;
 
 #[cfg(test)]

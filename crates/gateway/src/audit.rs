@@ -327,7 +327,7 @@ impl Auditor {
     async fn record_refusal(&self, mut record: Record) {
         record.time = Timestamp::now();
         if self.admits_refusal(record.time) {
-            // Nothing happened: a refusal without a record is counted, and is refused all the same.
+            // A refusal changes nothing. If its record cannot be written, the refusal still applies and is counted.
             let _ = self.write(record, None).await;
         }
     }
@@ -445,7 +445,7 @@ impl Drop for OpenRecord<'_> {
             let known = self.note.known();
             let has_begun = known.is_asked;
             let record = finished(record, known, Code::Cancelled, "CANCELLED".to_owned());
-            // Whoever sends half of a request must not fill the log. Nothing was changed by it.
+            // Incomplete requests change nothing. Their records are limited, so that they do not fill the log.
             if !has_begun && !self.auditor.admits_refusal(record.time) {
                 return;
             }
@@ -456,7 +456,7 @@ impl Drop for OpenRecord<'_> {
 
 /// Whether a call was refused, so that nothing was changed. The records of such calls are limited. A mutation
 /// that is not implemented is one of them: it needs no permission.
-fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
+fn is_refusal(code: Code, known: &note::CallFacts, is_mutation: bool) -> bool {
     match code {
         Code::Unauthenticated | Code::PermissionDenied => true,
         Code::Unimplemented => is_mutation,
@@ -466,7 +466,7 @@ fn is_refusal(code: Code, known: &note::Known, is_mutation: bool) -> bool {
     }
 }
 
-fn finished(mut record: Record, known: note::Known, code: Code, reason: String) -> Record {
+fn finished(mut record: Record, known: note::CallFacts, code: Code, reason: String) -> Record {
     record.time = Timestamp::now();
     code_name(code).clone_into(&mut record.outcome);
     record.reason = reason;

@@ -344,8 +344,7 @@ impl Invocation {
     }
 }
 
-/// A message to another object, as a call that nobody waits for. What cannot be written as JSON does not
-/// exist.
+/// A message to another object, as a call without a response. None if the message cannot be written as JSON.
 fn one_way(message: &ObjectMessage) -> Option<OneWayCall> {
     let (service, handler, key, parameter) = match message {
         ObjectMessage::Execution(id, request) => {

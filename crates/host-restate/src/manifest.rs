@@ -12,7 +12,7 @@ const MANIFEST: u32 = 3;
 
 /// An invocation is retried at this interval while no endpoint answers.
 const MAX_RETRY_MILLIS: u64 = 5_000;
-/// So many attempts that an invocation is not paused while endpoints are away: about two months.
+/// The maximum number of attempts of an invocation: enough for about two months without an endpoint.
 const MAX_ATTEMPTS: u64 = 1_000_000;
 
 /// The path under which a deployment is registered, after the address of the endpoint: another version is

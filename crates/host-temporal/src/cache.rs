@@ -15,7 +15,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// A cache of at most so many records.
+    /// A cache with a maximum number of records.
     pub(crate) fn of(most: usize) -> Self {
         Self {
             most,

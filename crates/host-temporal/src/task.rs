@@ -116,11 +116,11 @@ impl Worked<'_> {
             ObjectKind::Execution => object::handle(key, request, &mut read, &self.shared.plans),
             ObjectKind::Definition => definition_object::handle(key, request, &mut read),
         };
-        // Every value is there, so none is missing.
+        // The task has every value of the object, so the object reports no missing value.
         turn.unwrap_or_default()
     }
 
-    /// What the object does about something that nobody waits for.
+    /// Passes an input without a waiting caller to the object: a start, a message or an alarm.
     fn input(&mut self, input: &Input) {
         let request = match input {
             // The update that came with it does the work: a definition answers a repetition differently.

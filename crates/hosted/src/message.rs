@@ -193,7 +193,7 @@ pub struct ChildOf {
 pub struct ChildStart {
     /// The step that it does.
     pub of: ChildOf,
-    /// How deep it is nested: 1 for the child of an execution that is nobody's child.
+    /// The depth of nesting: 1 for the child of an execution without a parent.
     pub depth: u32,
     /// The correlation of the parent.
     pub correlation: Arc<str>,
@@ -422,7 +422,7 @@ pub struct ClaimedTask {
         with = "jiff::fmt::serde::timestamp::millisecond::optional"
     )]
     pub due: Option<Timestamp>,
-    /// A compensation of a step of which nobody knows whether it completed.
+    /// A compensation of a step whose outcome is unknown: the step may have completed or not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
     /// How long the worker may be silent about it.

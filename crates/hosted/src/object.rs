@@ -14,7 +14,7 @@ use stateway_model::ErrorKind;
 
 use crate::Plans;
 use crate::message::{ChildRequest, ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
-use kept::Kept;
+use kept::ObjectRecord;
 use turn::Execution;
 
 /// The state and what the object remembers.
@@ -180,7 +180,7 @@ pub fn handle(
             "EXECUTION_NOT_FOUND",
             format!("there is no execution `{object}`"),
         )),
-        (Some(stored), work) => match Kept::decode(&stored) {
+        (Some(stored), work) => match ObjectRecord::decode(&stored) {
             Err(why) => Err(damaged(&why)),
             Ok((kept, snapshot)) => {
                 let plan = match kept.plan(snapshot, plans, read)? {

@@ -60,10 +60,10 @@ impl KeyError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyFileError {
     /// Not a file of keys.
-    #[error("it is not a file of API keys: {0}")]
+    #[error("the file has no valid list of API keys: {0}")]
     Malformed(String),
     /// Too large.
-    #[error("it has more than {MOST_KEYS} keys or {MOST_BYTES} bytes")]
+    #[error("the file has more than {MOST_KEYS} keys or {MOST_BYTES} bytes")]
     TooLarge,
     /// Two keys have one id.
     #[error("the key id {0} occurs twice")]

@@ -19,7 +19,7 @@ const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
 const IA5_STRING: u8 = 0x16;
 
-/// A certificate that names nobody.
+/// A certificate without a name that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CertificateError {
     /// It cannot be read.

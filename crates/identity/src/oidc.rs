@@ -120,7 +120,7 @@ impl Discovery {
     }
 }
 
-/// Whether nobody can read or change what is sent to an address: `https`, or `http` on this machine.
+/// Whether data on the way to an address is protected against reading and changes: `https`, or `http` on this machine.
 #[must_use]
 pub fn is_protected(address: &str) -> bool {
     if !address.bytes().all(|byte| byte.is_ascii_graphic()) || address.contains('\\') {

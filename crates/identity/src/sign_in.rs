@@ -17,7 +17,7 @@ pub struct SignInPage {
     pub provider_sign_out: Option<String>,
 }
 
-/// Why nobody was signed in.
+/// Why a sign-in failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignInProblem {
     /// What is wrong.

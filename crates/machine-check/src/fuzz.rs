@@ -34,7 +34,7 @@ const EVENTS: [&str; 2] = [
 ];
 /// Valid commands.
 const COMMANDS: &str = include_str!("../../machine/tests/golden/commands-v1.jsonl");
-/// A valid snapshot, and the definition it is of.
+/// A valid snapshot and its definition.
 const BUSY: &str = include_str!("../../machine/tests/busy.yaml");
 const SNAPSHOT: &str = include_str!("../../machine/tests/golden/snapshot-v4.json");
 /// How many random worlds lend their logs.

@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// Lives until the execution has ended for good.
+    /// Is kept until the execution has ended and cannot be reopened.
     fn live(&mut self) -> Result<(), String> {
         self.begin()?;
         let wild = self.chance.below(WILD_COMMANDS);

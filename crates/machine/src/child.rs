@@ -36,7 +36,7 @@ pub fn child_id(key: &TaskKey) -> Arc<str> {
     format!("{}~{digest}", &id[..cut]).into()
 }
 
-/// Checks how deep a child is nested: 1 for the child of an execution that is nobody's child.
+/// Checks the depth of nesting of a child: 1 for the child of an execution without a parent.
 ///
 /// # Errors
 /// The failure of the step that would start the child.

@@ -116,7 +116,7 @@ pub enum Fact {
         rule: Arc<str>,
         decision: PolicyDecision,
     },
-    /// A worker was lost while its execution was ending, so nobody knows whether the step completed.
+    /// A worker was lost while its execution was ending: the step may have completed or not.
     OutcomeUnknown {
         step: Arc<str>,
         attempt: u32,

@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// One arm per fact; what a fact does stands in the module of its kind.
+/// One arm per fact. The module of its kind has the effects of the fact.
 pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     l.head_mut().sequence = event.sequence;
     let before = l.head_mut().times.updated.replace(event.at);
@@ -341,7 +341,7 @@ pub(crate) fn apply<L: Ledger>(l: &mut L, event: &Event) {
     }
 }
 
-/// Applies something to a step by its name.
+/// Finds a step by its name and passes it to `apply`.
 fn with<L: Ledger>(ledger: &mut L, step: &str, apply: impl FnOnce(&mut L, StepIx)) {
     if let Some(ix) = ledger.head().plan.find(step) {
         apply(ledger, ix);

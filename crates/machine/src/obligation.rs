@@ -69,7 +69,7 @@ pub struct TaskOrder {
     pub role: Arc<str>,
     /// The worker that has it.
     pub worker: Option<Arc<str>>,
-    /// In whose name that worker took it; none where nobody was named.
+    /// The identity under which that worker took it, if it has one.
     pub identity: Option<Arc<str>>,
     /// The number of its hand-out, counted for the step. It fences a worker that had the attempt
     /// before: that worker answers with another number.
@@ -80,7 +80,7 @@ pub struct TaskOrder {
     pub due: Option<Timestamp>,
     /// The execution ends: the worker is asked to stop, and its answer is awaited.
     pub cancel: bool,
-    /// A compensation of a step of which nobody knows whether it completed.
+    /// A compensation of a step whose outcome is unknown: the step may have completed or not.
     pub unknown: bool,
 }
 

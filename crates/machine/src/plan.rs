@@ -145,7 +145,7 @@ impl Plan {
     }
 
     fn step_of(&self, step: &Step) -> Result<PlanStep, PlanError> {
-        // What nobody answers for is not checked: a signal, a sleep, a decision is what it is.
+        // Only the output of a worker, a call or a child has a schema, not a signal, a sleep or a decision.
         let schema = step
             .output_schema
             .as_ref()

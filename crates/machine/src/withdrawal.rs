@@ -100,8 +100,8 @@ impl OpenWork {
         .collect()
     }
 
-    /// The open children that nobody waits for any more; the state is the one after the events. A child
-    /// that reported its own end is not among them.
+    /// The open children whose step does not wait for them any more, without those that reported their own
+    /// end. `state` is the state after the events.
     #[must_use]
     pub fn ended_children(&self, state: &State, events: &[Event]) -> Vec<TaskKey> {
         let gone = self.children.iter().filter(|key| {

@@ -70,7 +70,7 @@ pub struct Execution {
     /// The labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
-    /// What its attempts cost so far, if the engine reports it: children, compensations and
+    /// The usage of its attempts so far, if the engine reports it: children, compensations and
     /// abandoned branches included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,

@@ -17,7 +17,7 @@ pub struct CancelInfo {
     pub time: Option<Timestamp>,
 }
 
-/// Who paused an execution and why, or what stands in the way of a new revision.
+/// Who paused an execution and why, or why a new revision cannot be adopted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct PauseInfo {
     /// The person; empty where the engine paused the execution itself.

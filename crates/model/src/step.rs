@@ -38,7 +38,7 @@ pub struct Step {
     /// How far its present attempt is, where the worker tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// What its attempts cost so far, if the engine reports it. Abandoned branches do not count.
+    /// The usage of its attempts so far, if the engine reports it. Abandoned branches do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The execution that does it, for a step that runs another definition.

@@ -1,6 +1,6 @@
 //! The six states: their order on a screen, and a symbol and a colour for each.
 //!
-//! The symbol has a shape of its own, so that nobody needs the colour to tell two states apart.
+//! Each symbol has a shape of its own, so that states can be told apart without colours.
 
 use stateway_proto::v1::SubState;
 

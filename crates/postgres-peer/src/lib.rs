@@ -23,8 +23,8 @@ pub const NEWER_VARIABLE: &str = "STATEWAY_POSTGRES_NEWER";
 const USER: &str = "postgres";
 /// How long the server may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Ends the server when the test says so, or when the process of the test has ended: its end of the pipe is closed then,
-/// and nobody else removes the data.
+/// Ends the server when the test asks for it, or when the process of the test has ended and its end of the pipe is
+/// closed. Then this script also removes the data, because no other process does.
 const WATCH: &str = "data=$1; shift; \"$@\" & server=$!; read word; kill -QUIT $server; wait $server; \
      [ \"$word\" = keep ] || rm -rf \"$data\"";
 
@@ -250,7 +250,7 @@ impl Drop for PostgresPeer {
     }
 }
 
-/// A port of this machine that nobody listens at.
+/// A port of this machine without a listener.
 ///
 /// # Panics
 /// There is none.

@@ -27,21 +27,21 @@ pub struct Observation {
     pub revision: String,
     /// The native state with its qualifiers.
     pub native: NativeState,
-    /// The sub-state and its reason, from an engine that computes them itself: only the built-in
-    /// engine. `None`: [`classify`](crate::classify) computes them from the provider's table.
+    /// The sub-state and its reason, from an engine that computes them itself: the built-in engine and
+    /// the hosts of portable definitions. `None`: [`classify`](crate::classify) computes them from the provider's table.
     pub reported: Option<(SubState, Option<Reason>)>,
     /// The evidence about its attempts. `None` means that the engine shows nothing, not that there
     /// were no retries.
     pub retry: Option<RetryEvidence>,
-    /// What it waits for, beside its steps' waits.
+    /// The waits of the execution itself, without those of its steps.
     pub waits: Vec<Wait>,
     /// Its steps, where the engine shows them.
     pub steps: Vec<StepObservation>,
-    /// The provider reports steps in the full view only. Then the steps have no effect on the state of the execution, which
-    /// must show the same in every view.
+    /// The provider reports steps in the full view only. Then the steps have no effect on the state of
+    /// the execution, which must show the same in every view.
     pub steps_are_detail: bool,
-    /// The adapter has read only a part of what the engine knows of it, and another process may have
-    /// read more. Then the execution has no etag.
+    /// The adapter has read only a part of the execution, and another process may have read more. Then
+    /// the execution has no etag.
     pub is_partial: bool,
     /// The last error.
     pub last_error: Option<ExecutionError>,
@@ -59,7 +59,7 @@ pub struct Observation {
     pub output: Option<Payload>,
     /// The labels.
     pub labels: Labels,
-    /// What its attempts cost so far, if the engine reports it.
+    /// The usage of its attempts so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The part of `usage` that branches cost which the execution has left.
     pub abandoned_usage: Option<Usage>,
@@ -178,7 +178,7 @@ pub struct StepObservation {
     pub end_time: Option<Timestamp>,
     /// How far its present attempt is, if the worker reports it.
     pub progress: Option<Progress>,
-    /// What its attempts cost so far, if the engine reports it.
+    /// The usage of its attempts so far, if the engine reports it.
     pub usage: Option<Usage>,
     /// The execution of this provider that does it.
     pub child: Option<ExecutionId>,

@@ -49,8 +49,8 @@ use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers,
 /// provider. Lists may lag behind.
 ///
 /// **Finished executions.** They can be read until the engine removes them, then they are
-/// [`ErrorKind::NotFound`]. A write to one answers [`ErrorKind::FailedPrecondition`] with reason
-/// `ALREADY_FINISHED`. Exceptions: cancelling a cancelled execution succeeds, and `retry_from` and `purge`
+/// [`ErrorKind::NotFound`]. A write to a finished execution answers
+/// [`ErrorKind::FailedPrecondition`] with reason `ALREADY_FINISHED`. Exceptions: cancelling a cancelled execution succeeds, and `retry_from` and `purge`
 /// are meant for finished executions.
 ///
 /// **Cancellation safety.** Any future may be dropped at any await. A dropped read leaves no

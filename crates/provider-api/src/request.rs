@@ -168,7 +168,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// So many executions that show what this example shows.
+    /// The number of executions with the same state as this example.
     #[must_use]
     pub const fn of(example: Observation, count: u64) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl Count {
         }
     }
 
-    /// So many executions in a native state that the table maps without further evidence.
+    /// A count of executions in a native state that the table maps without further evidence.
     ///
     /// # Panics
     /// Never.

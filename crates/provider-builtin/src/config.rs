@@ -19,8 +19,8 @@ use crate::reach::{Http, Webhook};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The file that holds everything, `stateway.db` in the working directory unless said
-    /// otherwise. One process at a time may have it.
+    /// The file of the store (default: `stateway.db` in the working directory). One process at a time
+    /// can open it.
     pub path: PathBuf,
     /// The PostgreSQL database that holds everything instead of a file:
     /// `postgres://user@host:5432/database`. Several gateways may share it.

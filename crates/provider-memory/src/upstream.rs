@@ -1,4 +1,4 @@
-//! What stands in for an engine: the executions, the time they live in, and the line to them.
+//! A replacement of an engine: the executions, their clock, and the connection to them.
 //!
 //! A provider can be dropped and made again on the same upstream, as a gateway is restarted in
 //! front of an engine that continues to run.

@@ -53,7 +53,7 @@ impl Client {
             closed: Arc::clone(&closed),
         };
         let mut line = Some(guarded);
-        // The channel would connect again by itself; then nobody would describe the new process.
+        // The channel must not reconnect by itself: the description of the new process would not be read.
         let once = service_fn(move |_| {
             let line = line.take().map(TokioIo::new);
             let lost = || io::Error::new(io::ErrorKind::NotConnected, "the connection was lost");

@@ -50,7 +50,7 @@ pub(crate) struct Connection {
 
 struct State {
     description: Arc<Description>,
-    known: Option<Known>,
+    known: Option<CheckedDescription>,
     client: Option<Client>,
     failure: Option<Failure>,
     /// A connection was made that `reconnected` has not reported yet.
@@ -65,9 +65,9 @@ struct State {
 }
 
 impl State {
-    /// Takes note of a lost connection. A provider that closes one connection after the other is connected
-    /// after longer and longer pauses, and its error is returned. One whose process ends again and again is
-    /// connected after the shortest pause only: the next process may be a good one.
+    /// Takes note of a lost connection. If the provider closes its connections repeatedly, the pauses before
+    /// the next connection grow, and the error is returned. If its process ends repeatedly, the pause stays
+    /// the shortest, because the next process may work.
     fn note_lost(&mut self, now: Instant) -> Option<Error> {
         let lived = self
             .connected_at
@@ -116,7 +116,7 @@ impl State {
 /// What the provider reported last, and the result of checking it, so that the same report is not checked
 /// again. One value: a report never stands beside the result of another one.
 #[derive(Clone, PartialEq)]
-struct Known {
+struct CheckedDescription {
     response: v1::DescribeResponse,
     described: Described,
 }
@@ -284,7 +284,7 @@ impl Connection {
         }
     }
 
-    async fn open(&self) -> Result<(Client, Known)> {
+    async fn open(&self) -> Result<(Client, CheckedDescription)> {
         let line = self.dialer.dial().await;
         let line = line.map_err(|error| unreachable(Verb::Health, &error))?;
         let client = Client::over(line, Arc::clone(&self.changed)).await;
@@ -293,7 +293,7 @@ impl Connection {
         Ok((client, known))
     }
 
-    async fn ask(&self, client: &Client) -> Result<Known> {
+    async fn ask(&self, client: &Client) -> Result<CheckedDescription> {
         let mut request = Request::new(description::request(&self.id));
         request.set_timeout(CONNECT);
         let response = client.identity().describe(request).await;
@@ -304,7 +304,7 @@ impl Connection {
             return Ok(known);
         }
         let described = description::read(response.clone(), self.overlay.as_deref())?;
-        Ok(Known {
+        Ok(CheckedDescription {
             response,
             described,
         })
@@ -356,7 +356,7 @@ impl Connection {
     }
 
     /// Makes a description take effect.
-    fn publish(&self, mut state: MutexGuard<'_, State>, known: Known) {
+    fn publish(&self, mut state: MutexGuard<'_, State>, known: CheckedDescription) {
         let described = known.described.clone();
         let known_before = state.known.replace(known);
         let known_before = known_before.map(|before| before.described);
@@ -411,7 +411,7 @@ mod tests {
 
     use super::*;
 
-    fn described_as(instance: &str) -> Known {
+    fn described_as(instance: &str) -> CheckedDescription {
         let response = v1::DescribeResponse {
             name: "far".into(),
             min_contract_version: 1,
@@ -421,7 +421,7 @@ mod tests {
             ..v1::DescribeResponse::default()
         };
         let described = description::read(response.clone(), None).unwrap();
-        Known {
+        CheckedDescription {
             response,
             described,
         }

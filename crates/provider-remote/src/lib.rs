@@ -2,7 +2,7 @@
 //!
 //! The provider is a server that runs on its own. The adapter connects when it is called, asks the provider
 //! to describe itself after every connect, and checks everything that the provider answers: a provider
-//! that breaks a rule gets a clear reason, and harms nothing but its own calls.
+//! that breaks a rule gets a clear reason, and only its own calls fail.
 //!
 //! The pure part is `description`, `request`, `response`, `error` and `pace`; the shell is `address`,
 //! `client`, `connection`, `watch` and `provider`. The other side is `stateway-provider-server`.

@@ -98,7 +98,7 @@ impl Budget {
     }
 }
 
-/// The pause after so many failed connects in a row.
+/// The pause after this number of failed connects in a row.
 pub(crate) fn pause(failures: u32) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.clamp(1, 16).saturating_sub(1));
     doubled.min(LONGEST_PAUSE)

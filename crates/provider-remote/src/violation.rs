@@ -13,7 +13,7 @@ use crate::error::{BREAKS_CONTRACT, TOO_LARGE};
 pub(crate) const STALLED: &str = "PROVIDER_STALLED";
 /// The reason of a watch that sends too much.
 pub(crate) const FLOODS: &str = "PROVIDER_FLOODS";
-/// The reason of a provider that closes one connection after the other.
+/// The reason of a provider that closes its connections repeatedly.
 pub(crate) const CLOSES: &str = "PROVIDER_CLOSES_CONNECTIONS";
 /// The most bytes of a message that is shown.
 const SHOWN: usize = 256;

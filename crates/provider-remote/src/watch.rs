@@ -24,7 +24,7 @@ use crate::{request, response};
 
 /// How often a stream must report something.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
-/// A stream that is silent for so many heartbeats has stalled.
+/// A stream that is silent for this number of heartbeats has stalled.
 const MISSED_HEARTBEATS: u32 = 3;
 
 /// What an execution, and each entry of its repeated fields, counts beside its bytes: an entry of ten bytes
@@ -189,8 +189,8 @@ fn entries(seen: &v1::Observation) -> usize {
     texts + facts + steps.sum::<usize>()
 }
 
-/// The size of the executions that a watch shows. The gateway keeps them all, so their number is not enough
-/// to bound its memory.
+/// The size of the executions that a watch shows. The gateway stores all of them, so its memory is bounded by
+/// their size, not only by their number.
 #[derive(Default)]
 struct Present {
     bytes: HashMap<ExecutionId, usize>,

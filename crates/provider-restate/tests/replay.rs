@@ -271,7 +271,7 @@ impl Replay {
         let row = rows(&format!("{name}.sys_invocation")).first().cloned();
         let of = |table: &str| {
             let mut rows = rows(&format!("{name}.{table}"));
-            // The queue was looked at for another invocation of the same kind.
+            // The queue was recorded for another invocation of the same kind.
             for (queued, row) in rows.iter_mut().zip(&row) {
                 if queued["entry_id"].is_string() {
                     queued["entry_id"] = row["id"].clone();

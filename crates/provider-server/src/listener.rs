@@ -94,7 +94,7 @@ impl Listener {
         }
     }
 
-    /// Listens on TCP without TLS, for gateways on this machine: whoever can connect can control the engine.
+    /// Listens on TCP without TLS, for gateways on this machine: every process that can connect can control the engine.
     ///
     /// # Errors
     /// The address can be reached from other machines.
@@ -165,7 +165,7 @@ impl Listener {
     }
 }
 
-/// Removes a socket that nobody serves. Anything else at the path stays.
+/// Removes a socket without a listening process. Anything else at the path stays.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match std::fs::symlink_metadata(path) {
         Ok(found) => found,

@@ -20,17 +20,17 @@ const UPDATE_LAG: Duration = Duration::from_secs(60);
 
 /// An open execution as it was last seen.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct CachedExecution {
     pub(crate) basics: Basics,
     /// None when its history was not read yet. Shared: a fold may have thousands of events.
     pub(crate) read: Option<Arc<Read>>,
     /// The newest page was read without the definition.
-    pub(crate) glimpsed: Option<Glimpsed>,
+    pub(crate) glimpsed: Option<NewestPage>,
 }
 
 /// What is kept of an execution of which only the newest page was read.
 #[derive(Debug, Clone)]
-pub(crate) struct Glimpsed {
+pub(crate) struct NewestPage {
     /// None when it is too large to be kept.
     pub(crate) input: Option<String>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Read {
 
 #[derive(Debug)]
 pub(crate) struct Cache {
-    executions: ReadSchedule<Seen>,
+    executions: ReadSchedule<CachedExecution>,
     definitions: Mutex<Vec<Window>>,
 }
 
@@ -72,12 +72,12 @@ struct Window {
 }
 
 impl Cache {
-    pub(crate) fn get(&self, arn: &str) -> Option<Arc<Seen>> {
+    pub(crate) fn get(&self, arn: &str) -> Option<Arc<CachedExecution>> {
         self.executions.get(arn).map(|known| known.value)
     }
 
     /// The same, with when it is to be read again.
-    pub(crate) fn scheduled(&self, arn: &str) -> Option<Scheduled<Seen>> {
+    pub(crate) fn scheduled(&self, arn: &str) -> Option<Scheduled<CachedExecution>> {
         self.executions.get(arn)
     }
 
@@ -86,7 +86,7 @@ impl Cache {
         self.get(arn).and_then(|seen| seen.read.clone())
     }
 
-    /// Which of these executions are read now, if so many can be.
+    /// Which of these executions are read now, as far as the quota allows.
     pub(crate) fn round<'a>(
         &self,
         requested: impl Iterator<Item = &'a str>,
@@ -99,11 +99,11 @@ impl Cache {
     pub(crate) fn note(&self, basics: Basics, now: Instant) {
         let arn = basics.arn.clone();
         self.executions.note(&arn, now, |known| match known {
-            Some(known) => Seen {
+            Some(known) => CachedExecution {
                 basics,
                 ..known.clone()
             },
-            None => Seen {
+            None => CachedExecution {
                 basics,
                 read: None,
                 glimpsed: None,
@@ -116,10 +116,10 @@ impl Cache {
         let input = input.filter(|input| input.len() <= LONGEST_INPUT).cloned();
         let arn = basics.arn.clone();
         self.executions.forget(&arn);
-        self.executions.note(&arn, now, |_| Seen {
+        self.executions.note(&arn, now, |_| CachedExecution {
             basics,
             read: None,
-            glimpsed: Some(Glimpsed { input }),
+            glimpsed: Some(NewestPage { input }),
         });
     }
 
@@ -130,7 +130,7 @@ impl Cache {
             progress: read.fold.last_id(),
             weight: read.fold.weight(),
             next_change: next,
-            value: Seen {
+            value: CachedExecution {
                 basics,
                 read: Some(Arc::new(read)),
                 glimpsed: None,

@@ -1,7 +1,7 @@
 //! A history for people: each event with the step and the attempt it belongs to.
 //!
 //! Pages are read one at a time and must give the same history whatever their size, so what
-//! is needed to go on is small and travels in the cursor.
+//! is needed to continue is small and is part of the cursor.
 
 use std::collections::BTreeMap;
 

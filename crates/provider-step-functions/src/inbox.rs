@@ -20,7 +20,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::Clock;
 use crate::client::{Ask, Client};
-use activity_tasks::{ActivityTasks, Held, MOST_HELD};
+use activity_tasks::{ActivityTasks, HeldTask, MOST_HELD};
 
 pub(crate) use activity_tasks::Address;
 
@@ -106,7 +106,7 @@ impl Inbox {
         activity: &str,
         wanted: &Address,
     ) -> Result<String> {
-        // What went wrong for those who waited before is no news.
+        // An error that earlier callers got is not reported again.
         lock(&self.shared.broken).remove(activity);
         let ticket = self
             .shared
@@ -213,7 +213,7 @@ impl Shared {
             );
             return Err(nameless(activity));
         };
-        self.with(activity, |tasks| tasks.keep(Held { address, token }));
+        self.with(activity, |tasks| tasks.keep(HeldTask { address, token }));
         Ok(())
     }
 

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(named.as_deref(), Some("Stateway=r1;Actor=a_b____c"));
         let long = header(Some("x"), &"a".repeat(500)).unwrap();
         assert_eq!(long.len(), LONGEST_TRACE_HEADER);
-        // A repetition of the request is recognised, whoever sends it, and another request is not.
+        // A repetition of the request is recognised from any caller, and another request is not.
         let mark = mark(&request(Some("x"))).unwrap();
         for header in ["Stateway=r1", "Stateway=r1;Actor=bob", &*long] {
             assert!(is_marked(Some(header), &mark), "{header}");

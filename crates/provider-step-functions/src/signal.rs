@@ -79,7 +79,7 @@ fn addressee(
         open.iter().filter(same).cloned().collect()
     };
     let signal = request.signal.as_str();
-    // A state may be called like this itself.
+    // The name of a state may itself end with the suffix.
     let (mut found, fails) = match (named(signal), signal.strip_suffix(FAIL)) {
         (found, Some(step)) if found.is_empty() => (named(step), true),
         (found, _) => (found, false),

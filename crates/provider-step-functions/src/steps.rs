@@ -58,7 +58,7 @@ pub(crate) struct Awaited {
     pub(crate) asks: Asks,
 }
 
-/// Of whom the answer is asked.
+/// Who must answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// The owner of the token must answer.
@@ -68,7 +68,7 @@ pub(crate) enum Asks {
         /// Where in the parameters the token is.
         path: Vec<String>,
     },
-    /// Of a worker of an activity.
+    /// A worker of an activity must answer.
     Worker {
         activity: String,
         /// The iteration of the Map around it.

@@ -45,7 +45,7 @@ const READ_AT_ONCE: usize = 100;
 const MOST_ENDED: usize = 50;
 /// No call of a round may take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many rounds in a row may fail before the stream does.
+/// The number of rounds in a row that may fail before the stream fails.
 const MOST_FAILURES: u32 = 3;
 /// The stream ends after this, so that the gateway opens it again and notices what the service has
 /// forgotten.
@@ -295,7 +295,7 @@ impl Follower {
             .take(READ_AT_ONCE)
             .filter_map(|arn| ExecutionId::new(arn.as_str()).ok())
             .collect();
-        // None is left after the last one: the next turn begins again.
+        // After the last execution `ids` is empty, so the next turn begins with the first one.
         self.read_after = ids.last().map(ToString::to_string);
         let call = Call::within(PATIENCE);
         let verb = Verb::WatchAll;

@@ -51,7 +51,7 @@ impl LastCount {
         lock(&self.0).changes
     }
 
-    /// Remembers a count that began after so many changes, unless another was made since: the count may have
+    /// Stores a count that began after this number of changes, unless there was another change since: the count may have
     /// missed it.
     fn keep(&self, now: Instant, changes: u64, counts: &[Count]) {
         let mut last = lock(&self.0);

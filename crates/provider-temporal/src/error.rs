@@ -90,7 +90,7 @@ pub(crate) fn refusal(verb: Verb, status: &Status) -> Error {
     }
 }
 
-/// What the server said, or why it could not be asked: the innermost cause says more than the transport's
+/// The message of the server, or why it could not be reached: the innermost cause is clearer than the transport's
 /// own words.
 fn message(status: &Status) -> String {
     let mut cause = std::error::Error::source(status);

@@ -1,5 +1,5 @@
-//! Whether workers poll a task queue. A description shows a task that nobody has taken; only the
-//! description of its queue shows that nobody will take it.
+//! Whether workers poll a task queue. The description of a workflow shows a task that no worker has taken.
+//! Only the description of its queue shows that no worker polls for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -81,12 +81,12 @@ pub(crate) fn waiting_for(described: &DescribeWorkflowExecutionResponse) -> BTre
 /// What was asked about queues lately.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCache {
-    known: Mutex<BTreeMap<Queue, Known>>,
+    known: Mutex<BTreeMap<Queue, QueueAnswer>>,
 }
 
 /// What is known of one queue.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct QueueAnswer {
     /// When it was asked about last.
     asked: Instant,
     /// The last answer.
@@ -120,7 +120,7 @@ impl QueueCache {
         Queues::without_workers(without)
     }
 
-    fn known(&self, queue: &Queue) -> Option<Known> {
+    fn known(&self, queue: &Queue) -> Option<QueueAnswer> {
         lock(&self.known).get(queue).copied()
     }
 
@@ -129,7 +129,7 @@ impl QueueCache {
         if known.len() >= MOST_QUEUES && !known.contains_key(queue) {
             known.clear();
         }
-        known.insert(queue.clone(), Known { asked, has_workers });
+        known.insert(queue.clone(), QueueAnswer { asked, has_workers });
     }
 }
 

@@ -21,7 +21,7 @@ use crate::reader::Reader;
 const MOST_NEWS: usize = 1_024;
 /// No call of a watch may take longer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many calls in a row may fail before the stream does.
+/// The number of calls in a row that may fail before the stream fails.
 const MOST_FAILURES: u32 = 3;
 /// The pause after a failed call.
 const PAUSE: Duration = Duration::from_secs(2);

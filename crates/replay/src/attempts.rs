@@ -82,20 +82,20 @@ pub struct Attempts {
     step: Arc<str>,
     branches: Vec<BranchStart>,
     branch: u32,
-    seen: Vec<Seen>,
+    seen: Vec<AttemptEntry>,
     /// Older attempts were left out.
     truncated: bool,
 }
 
-/// An attempt, with the places in the log that its facts are from.
+/// An attempt, with the positions of its events in the log.
 #[derive(Debug, Clone)]
-struct Seen {
+struct AttemptEntry {
     record: AttemptRecord,
     started_at: (u32, u64),
     ended_at: Option<(u32, u64)>,
-    /// The definition that another execution runs for it.
+    /// The definition of the child execution that the attempt started, if it started one.
     runs: Option<Arc<str>>,
-    /// The worker that was lost with it, and when that worker took it.
+    /// The worker that was lost during the attempt, and when that worker got it.
     lost: Option<(Arc<str>, Option<Timestamp>)>,
 }
 
@@ -229,7 +229,7 @@ impl Attempts {
         attempt: u32,
         compensation: bool,
         at: Timestamp,
-    ) -> &mut Seen {
+    ) -> &mut AttemptEntry {
         let known = self.seen.iter().rposition(|seen| {
             seen.is(self.branch, attempt, compensation)
                 && seen.record.outcome == AttemptOutcome::Open
@@ -239,13 +239,14 @@ impl Attempts {
                 self.seen.remove(0);
                 self.truncated = true;
             }
-            self.seen.push(Seen::new(place, attempt, compensation, at));
+            self.seen
+                .push(AttemptEntry::new(place, attempt, compensation, at));
             self.seen.len() - 1
         });
         &mut self.seen[index]
     }
 
-    fn find(&mut self, task: &Task) -> Option<&mut Seen> {
+    fn find(&mut self, task: &Task) -> Option<&mut AttemptEntry> {
         let branch = self.branch;
         let mut newest = self.seen.iter_mut().rev();
         newest.find(|seen| seen.is(branch, task.attempt, task.undo))
@@ -266,7 +267,7 @@ impl Attempts {
     /// The log continues on another branch. Attempts that were open at its start are open again.
     fn open_branch(&mut self, branch: u32, at: Timestamp) {
         let shared = |place: (u32, u64)| self.shares(branch, place);
-        let mut carried: Vec<Seen> = Vec::new();
+        let mut carried: Vec<AttemptEntry> = Vec::new();
         for seen in &self.seen {
             let ended = seen.ended_at.is_some_and(shared);
             let known = carried.iter().any(|one| one.started_at == seen.started_at);
@@ -302,7 +303,7 @@ impl Attempts {
     }
 }
 
-impl Seen {
+impl AttemptEntry {
     fn new(place: (u32, u64), attempt: u32, compensation: bool, at: Timestamp) -> Self {
         Self {
             record: AttemptRecord {

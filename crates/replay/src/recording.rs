@@ -39,7 +39,7 @@ pub struct Recording {
     /// The definitions that the log needs, as far as they are stored.
     pub definitions: Vec<Source>,
     /// Where each branch was opened.
-    pub branches: Vec<Grown>,
+    pub branches: Vec<BranchOrigin>,
     /// The rows of the log, by branch and first event.
     pub rows: Vec<Row>,
 }
@@ -57,7 +57,7 @@ pub struct Source {
 
 /// Where a branch was opened from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grown {
+pub struct BranchOrigin {
     /// The branch.
     pub branch: u32,
     /// The parent branch.
@@ -77,7 +77,7 @@ pub struct Row {
     pub hash: Hash,
     /// The events, a line each.
     pub lines: Vec<u8>,
-    /// Where it stands in a file; 0 when it comes from a store.
+    /// Its line in a file; 0 if it comes from a store.
     pub line: usize,
 }
 
@@ -173,7 +173,7 @@ impl Recording {
     pub fn fingerprint(&self) -> String {
         let mut digest = Sha256::new();
         digest.update(self.execution.as_bytes());
-        for Grown {
+        for BranchOrigin {
             branch,
             parent,
             cutoff,
@@ -327,7 +327,7 @@ impl Row {
             .or_else(|(nth, error)| wrong(self.line_of(nth), error.to_string()))
     }
 
-    /// Where the nth event of a row stands in its file.
+    /// The line of the nth event of a row in its file.
     const fn line_of(&self, nth: usize) -> usize {
         if self.line == 0 {
             0

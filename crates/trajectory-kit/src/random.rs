@@ -32,7 +32,7 @@ const CALL: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the world waits for messages before it reads the execution again.
 const LOOK: Duration = Duration::from_millis(15);
-/// After so many acts a caller kills the execution.
+/// The number of acts after which a caller kills the execution.
 const MOST_ACTS: usize = 60;
 /// From this attempt on the worker always completes.
 const LAST_FAILURE: u32 = 4;
@@ -515,7 +515,7 @@ impl<'p> World<'p> {
                     return Err(format!("`{id}` does not end"));
                 }
                 self.hear().await;
-                // A child that nobody cancels is answered, in the order of its tasks.
+                // A child that was not cancelled is answered, in the order of its tasks.
                 if begun.elapsed() > ALONE
                     && let Some(place) = self.tasks.keys().find(|it| it.0 == id).cloned()
                     && let Some(task) = self.tasks.remove(&place)

@@ -46,7 +46,7 @@ pub async fn compare(provider: &dyn Provider) -> Vec<(&'static str, String)> {
     compare_some_at_a_time(provider, SCENARIOS.len()).await
 }
 
-/// The same with at most so many scenarios at the same time, for an engine that is slow.
+/// The same with a maximum number of scenarios at the same time, for a slow engine.
 ///
 /// # Panics
 /// A trajectory differs, or a scenario is stuck.

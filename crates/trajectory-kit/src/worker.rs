@@ -17,7 +17,7 @@ const CAPACITY: u32 = 16;
 /// How often the worker shows that it is alive.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// Works until it is dropped.
+/// Does the tasks of a scenario until the future is dropped.
 pub(crate) async fn work(provider: &dyn Provider, scenario: &Scenario) {
     let workers = provider.workers().unwrap();
     let offer = WorkerOffer {

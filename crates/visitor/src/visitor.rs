@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::exchange::exchange_bytes;
 use crate::{Live, Page};
 
-/// Someone who looks at pages.
+/// A person who reads pages.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     address: SocketAddr,

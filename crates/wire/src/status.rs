@@ -9,7 +9,7 @@ use crate::error::{cut, detail, read_detail};
 use crate::v1;
 
 /// The most bytes of an `ErrorDetail`. Clients refuse trailers of more than 8 KiB, and in the trailer the
-/// detail stands in Base64, beside the message of the status.
+/// detail is in Base64, beside the message of the status.
 pub const MAX_DETAIL_BYTES: usize = 4 * 1024;
 /// The most bytes of the message of a status. The trailer has it twice, and a byte can take three.
 const MAX_STATUS_MESSAGE_BYTES: usize = 512;

@@ -129,7 +129,7 @@ fn from_outside(what: &[&str], peers: &[(&str, PathBuf)]) -> Result<(), String> 
 }
 
 /// Builds the gateway's binary and the benchmarks for release; the command that runs the benchmarks. One build of both:
-/// the benchmarks alone need fewer features of shared crates, and cargo would compile these crates once more.
+/// the benchmarks alone need fewer features of shared crates, and cargo would compile these crates again.
 pub(crate) fn release_bench() -> Result<Command, String> {
     let packages = ["--package", "stateway-cli", "--package", "stateway-bench"];
     succeed(

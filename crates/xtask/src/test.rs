@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// Run only this part; can be repeated (default: all parts)
     #[arg(long, value_name = "PART")]
     only: Vec<Part>,
-    /// Run only what needs nothing but Rust, and say what is left out
+    /// Run only the tests that need nothing besides Rust, and print what is left out
     #[arg(long)]
     hermetic: bool,
     /// Also install missing packages of Debian, with `apt-get` and if necessary `sudo` (default: only as root, or

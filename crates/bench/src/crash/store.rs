@@ -15,10 +15,10 @@ use crate::Outcome;
 use crate::process::{spawn_on, stateway_on};
 use stateway_chance::Chance;
 
-/// How long everything may take to end once nobody kills.
+/// How long all executions may take to end after the last kill.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Kills a gateway on a new store so many times. The folder of a store that fails its check is kept.
+/// Kills a gateway on a new store this number of times. The folder of a store that fails its check is kept.
 pub(super) async fn run(
     rounds: u64,
     progress: &mut Progress,

@@ -1,4 +1,4 @@
-//! Workers that speak the protocol by hand, so that they know exactly what was acknowledged.
+//! Workers that implement the protocol themselves, so that they know exactly which answers were acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::book::{Attempt, Book};
 
-/// A worker that comes back for ever, with the answers that were not acknowledged.
+/// A worker that always reconnects, and sends the answers again that were not acknowledged.
 pub(super) async fn run(url: String, index: usize, book: Arc<Book>) {
     let mut unanswered = BTreeMap::new();
     loop {
@@ -43,7 +43,7 @@ async fn session(
         capacity: 8,
         ..Default::default()
     });
-    // Whoever has gone away hears nothing; the stream's end tells us.
+    // A closed channel is not an error here: the end of the response stream shows it.
     let tell = |message: v1::StreamTasksRequest| drop(say.send(message));
     tell(v1::StreamTasksRequest {
         message: Some(offer),

@@ -56,7 +56,7 @@ const SCENARIOS: [Scenario; 3] = [
     },
 ];
 
-/// What one measurement of one side shows.
+/// The result of one measurement of one side.
 struct Sample {
     workflows_per_second: f64,
     median: Duration,

@@ -22,7 +22,7 @@ pub(super) async fn apply(lab: &Lab) -> Outcome<()> {
     Ok(())
 }
 
-/// A chain of so many steps.
+/// A chain with this number of steps.
 pub(crate) fn source(steps: u32) -> String {
     let mut source = format!("name: chain-{steps}\nsteps:\n");
     for step in 1..=steps {

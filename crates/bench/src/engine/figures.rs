@@ -45,7 +45,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// User and system time.
 pub(crate) fn cpu(path: &str) -> Outcome<Duration> {
     let stat = std::fs::read_to_string(path)?;
-    // The name stands in brackets and may hold anything; the figures come after it.
+    // The name is in brackets and can contain any characters. The figures follow it.
     let (_, rest) = stat.rsplit_once(')').ok_or("no name")?;
     let field = |at: usize| -> Outcome<f64> {
         Ok(rest.split_whitespace().nth(at).ok_or("no time")?.parse()?)
@@ -89,7 +89,7 @@ fn metric(page: &str, name: &str) -> f64 {
     value.unwrap_or(0.0)
 }
 
-/// What a measurement says.
+/// The result of a measurement.
 pub(super) struct Figures {
     steps: u32,
     run: Run,

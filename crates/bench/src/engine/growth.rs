@@ -34,11 +34,11 @@ const SECONDS: u64 = 5;
 /// Rounds of Get on each provider, turn and turn about.
 const ROUNDS: usize = 15;
 const ROUND: Duration = Duration::from_millis(300);
-/// What a page of a rare definition or label may take.
+/// The maximum duration of a page of a rare definition or label.
 const MOST_RARE: Duration = Duration::from_millis(50);
 /// The bytes of a large payload: the default of `max_payload_bytes`, less the JSON around it.
 const PAYLOAD: usize = 1024 * 1024 - 64;
-/// What may be resident with large payloads.
+/// The maximum of resident memory with large payloads.
 const MOST_RESIDENT_MIB: f64 = 300.0;
 /// The least rate of Get, as a part of the in-memory provider's.
 const LEAST_RATIO: f64 = 0.6;

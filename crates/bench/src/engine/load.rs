@@ -13,7 +13,7 @@ use crate::grpc::Grpc;
 
 const CONNECTIONS: usize = 2;
 
-/// What the lanes did.
+/// The results of the lanes.
 pub(super) struct Run {
     pub(super) took: Vec<Duration>,
     pub(super) lasted: Duration,

@@ -11,7 +11,7 @@ const EXECUTIONS: u64 = 100_000;
 const STEPS: u32 = 5;
 /// How long executions are made before they are counted.
 const SECONDS: u64 = 5;
-/// What is promised, in executions per second.
+/// The required rate, in executions per second.
 const LEAST: f64 = 2_000.0;
 
 pub(crate) async fn run(executions: Option<u64>) -> Outcome<()> {

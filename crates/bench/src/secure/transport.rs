@@ -22,7 +22,7 @@ use tonic::transport::{Channel, Endpoint, Server};
 use crate::Outcome;
 use crate::baseline::empty;
 
-/// What the clients of the benchmark trust.
+/// The certificates that the clients of the benchmark trust.
 #[derive(Clone)]
 pub(super) struct Trust(TlsConnector);
 

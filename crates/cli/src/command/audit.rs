@@ -169,12 +169,12 @@ struct Verified<'r> {
     hash: &'r str,
     crashes: u64,
     unfinished: bool,
-    problems: Vec<Found>,
+    problems: Vec<ProblemReport>,
     unlisted_problems: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Found {
+struct ProblemReport {
     file: Option<String>,
     line: Option<usize>,
     message: String,
@@ -264,8 +264,9 @@ impl Verify {
         let missing = self
             .missing(&log, &key)
             .map_err(|error| unreadable(&file, &error))?;
-        let mut problems: Vec<Found> = report.problems.iter().map(Found::of).collect();
-        problems.extend(missing.iter().map(|expected| Found {
+        let mut problems: Vec<ProblemReport> =
+            report.problems.iter().map(ProblemReport::of).collect();
+        problems.extend(missing.iter().map(|expected| ProblemReport {
             file: None,
             line: None,
             message: format!(
@@ -322,7 +323,7 @@ impl Verify {
     }
 }
 
-fn shown(report: &Report, problems: Vec<Found>) -> Verified<'_> {
+fn shown(report: &Report, problems: Vec<ProblemReport>) -> Verified<'_> {
     Verified {
         intact: problems.is_empty(),
         records: report.records,
@@ -336,7 +337,7 @@ fn shown(report: &Report, problems: Vec<Found>) -> Verified<'_> {
     }
 }
 
-impl Found {
+impl ProblemReport {
     fn of(problem: &stateway_audit::Problem) -> Self {
         let (file, line) = problem.place.clone().unzip();
         Self {
@@ -347,7 +348,7 @@ impl Found {
     }
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for ProblemReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let (Some(file), Some(line)) = (&self.file, self.line) {
             write!(f, "{file}:{line}: ")?;
@@ -359,7 +360,7 @@ impl std::fmt::Display for Found {
 impl List {
     fn run(self, output: Output) -> Outcome {
         let (log, key, file) = self.place.log()?;
-        let wanted = Wanted::of(&self, Timestamp::now());
+        let wanted = RecordFilter::of(&self, Timestamp::now());
         let mut found = std::collections::VecDeque::new();
         let mut damage = Damage::default();
         let read = log.each(|line| {
@@ -415,7 +416,7 @@ const MOST_PROBLEMS: usize = 20;
 #[derive(Debug, Default)]
 struct Damage {
     last: Option<u64>,
-    found: Vec<Found>,
+    found: Vec<ProblemReport>,
     unlisted: u64,
 }
 
@@ -425,7 +426,7 @@ impl Damage {
             self.unlisted += 1;
             return;
         }
-        self.found.push(Found {
+        self.found.push(ProblemReport {
             file: Some(file.to_owned()),
             line: Some(line),
             message,
@@ -434,7 +435,7 @@ impl Damage {
 
     fn note_missing(&mut self, file: &std::path::Path) {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        self.found.push(Found {
+        self.found.push(ProblemReport {
             file: None,
             line: None,
             message: format!("the newest file of the log, `{name}`, is missing"),
@@ -471,7 +472,7 @@ impl Damage {
 }
 
 /// Which records are listed.
-struct Wanted {
+struct RecordFilter {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     actor: Option<Glob>,
@@ -483,7 +484,7 @@ struct Wanted {
     refused: bool,
 }
 
-impl Wanted {
+impl RecordFilter {
     fn of(list: &List, now: Timestamp) -> Self {
         let glob = |text: &Option<String>| text.as_deref().map(Glob::new);
         Self {

@@ -16,7 +16,7 @@ use crate::registry;
 /// Checks configurations.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Report all errors in a configuration, or print the effective configuration
+    /// Report the errors in a configuration, or print the effective configuration
     Check(Check),
 }
 
@@ -30,7 +30,8 @@ Examples:
 
 A flag overrides the environment, the environment the file, and the file the default. The check opens every \
 file that `serve` opens (certificates, keys, rules, the folder of the audit log) and changes none of them. Stores, \
-ports and addresses of other servers are not checked. Secrets are never printed.")]
+ports and addresses of other servers are not checked. An error can hide others of the same section: repeat the \
+check after each correction. Secrets are never printed.")]
 pub struct Check {
     /// The file (default: the file that `serve` would use)
     file: Option<PathBuf>,
@@ -43,7 +44,7 @@ pub struct Check {
 
 /// What `-o json` prints for each error.
 #[derive(Debug, Serialize)]
-struct Found {
+struct ProblemReport {
     file: Option<PathBuf>,
     line: Option<usize>,
     column: Option<usize>,
@@ -137,7 +138,7 @@ fn good(config: &Config, output: Output) -> Outcome {
 
 fn wrong(error: &ConfigError, output: Output) -> Outcome {
     if output == Output::Json {
-        let found: Vec<Found> = error.problems.iter().map(Found::from).collect();
+        let found: Vec<ProblemReport> = error.problems.iter().map(ProblemReport::from).collect();
         print(&to_json(&found)?)?;
     }
     Err(refused(error))
@@ -154,7 +155,7 @@ pub(super) fn refused(error: &ConfigError) -> Failure {
     failure
 }
 
-impl From<&Problem> for Found {
+impl From<&Problem> for ProblemReport {
     fn from(problem: &Problem) -> Self {
         Self {
             file: problem.file.clone(),

@@ -53,7 +53,7 @@ pub struct Delete {
 
 /// What `-o json` prints for each context.
 #[derive(Debug, Serialize)]
-struct Shown<'c> {
+struct ContextReport<'c> {
     name: &'c str,
     server: &'c str,
     is_current: bool,
@@ -101,7 +101,7 @@ fn list(store: &Store, contexts: &Contexts, output: Output) -> Outcome {
     let shown: Vec<_> = contexts
         .contexts
         .iter()
-        .map(|(name, saved)| Shown {
+        .map(|(name, saved)| ContextReport {
             name,
             server: &saved.server,
             is_current: contexts.current.as_ref() == Some(name),

@@ -29,7 +29,7 @@ Examples:
   stateway history export builtin/r-17 r-17.jsonl")]
 pub struct History {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<HistoryCommand>,
     /// provider/id, or the full name
     #[arg(required = true)]
     name: Option<String>,
@@ -49,7 +49,7 @@ pub struct History {
 
 /// Subcommands of `history`.
 #[derive(Debug, Subcommand)]
-enum What {
+enum HistoryCommand {
     /// Write the whole log to a file, for a bug report or to replay it elsewhere
     #[command(after_help = "\
 Examples:
@@ -76,7 +76,7 @@ struct Export {
 
 impl History {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        if let Some(What::Export(export)) = self.what {
+        if let Some(HistoryCommand::Export(export)) = self.what {
             return export.run(context).await;
         }
         let list = self.read(context).await?;

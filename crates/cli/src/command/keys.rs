@@ -117,7 +117,7 @@ impl std::str::FromStr for Lifetime {
 
 /// What `-o json` prints for each key.
 #[derive(Debug, Serialize)]
-struct Shown<'k> {
+struct KeyReport<'k> {
     id: &'k str,
     subject: &'k str,
     roles: &'k [String],
@@ -244,8 +244,12 @@ impl Revoke {
     }
 }
 
-fn show<'k>(key: &'k StoredKey, used: &BTreeMap<String, Timestamp>, now: Timestamp) -> Shown<'k> {
-    Shown {
+fn show<'k>(
+    key: &'k StoredKey,
+    used: &BTreeMap<String, Timestamp>,
+    now: Timestamp,
+) -> KeyReport<'k> {
+    KeyReport {
         id: &key.id,
         subject: &key.subject,
         roles: &key.roles,
@@ -258,7 +262,7 @@ fn show<'k>(key: &'k StoredKey, used: &BTreeMap<String, Timestamp>, now: Timesta
     }
 }
 
-fn table(keys: &[Shown<'_>], paint: Paint) -> String {
+fn table(keys: &[KeyReport<'_>], paint: Paint) -> String {
     let time = |time: Option<Timestamp>| match time {
         Some(time) => format!("{time:.0}"),
         None => "never".to_owned(),

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::screen::hidden_line;
 use crate::sign_in::{
-    Methods, Oidc, Signed, Web, Who, check_protected, discover, in_browser, on_device,
+    CallerIdentity, Methods, Oidc, Signed, Web, check_protected, discover, in_browser, on_device,
 };
 use crate::target::Target;
 
@@ -57,11 +57,11 @@ pub struct Login {
 
 /// What `-o json` prints.
 #[derive(Debug, Serialize)]
-struct Shown<'w> {
+struct LoginReport<'w> {
     context: &'w str,
     server: &'w str,
     #[serde(flatten)]
-    who: Option<&'w Who>,
+    who: Option<&'w CallerIdentity>,
 }
 
 impl Login {
@@ -107,7 +107,7 @@ impl Login {
             let server = &target.server;
             store.keep(&name, server, (token.expose(), grant.as_ref()))?;
         }
-        let shown = Shown {
+        let shown = LoginReport {
             context: &name,
             server: &target.server,
             who: who.as_ref(),
@@ -149,7 +149,7 @@ impl Login {
             confirm(
                 "Do you want to sign in there, and to give the token to this gateway?",
                 "the gateway gets a token in your name",
-                "nobody was signed in",
+                "the sign-in was cancelled",
             )?;
         }
         let web = Web::new(target, false)?;

@@ -41,7 +41,7 @@ impl Queue {
     }
 }
 
-/// What waits, then the schedules, then the load, each as a table.
+/// The waiting executions and tasks, the schedules and the load, each as a table.
 fn text(queue: &view::Queue, paint: Paint, now: jiff::Timestamp) -> String {
     let tables = [
         Some(waiting(queue, paint, now)),

@@ -77,7 +77,7 @@ impl Watch {
         };
         let changes = context.client.watch(request).into_stream();
         let one = self.names.len() == 1;
-        let mut seen = Seen::default();
+        let mut seen = LatestChange::default();
         let outcome = within(context.timeout, list(changes, context, &mut seen, one)).await;
         outcome.unwrap_or_else(|| Err(seen.late(one)))
     }
@@ -98,13 +98,13 @@ type Changes = futures::stream::BoxStream<'static, Result<Change, client::Error>
 
 /// The last data of a watch when its deadline expires.
 #[derive(Debug, Default)]
-struct Seen {
+struct LatestChange {
     connection: Connection,
     /// The execution that changed last.
     last: Option<v1::Execution>,
 }
 
-impl Seen {
+impl LatestChange {
     fn take(&mut self, change: &Change) -> Result<Option<String>, Failure> {
         if let Change::Added(execution) | Change::Modified(execution) = change {
             self.last = Some(execution.clone());
@@ -121,7 +121,12 @@ impl Seen {
 }
 
 /// Each change is a line.
-async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: bool) -> Outcome {
+async fn list(
+    mut changes: Changes,
+    context: &Context,
+    seen: &mut LatestChange,
+    one: bool,
+) -> Outcome {
     while let Some(change) = changes.next().await {
         let change = change?;
         if let Some(said) = seen.take(&change)? {
@@ -150,7 +155,7 @@ async fn list(mut changes: Changes, context: &Context, seen: &mut Seen, one: boo
 /// The deadline expired, or the gateway does not answer.
 pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Execution>, Failure> {
     let changes = context.client.watch(client::WatchRequest::of([name]));
-    let mut seen = Seen::default();
+    let mut seen = LatestChange::default();
     let drawn = draw(changes.into_stream(), context, &mut seen);
     let ended = within(context.timeout, drawn).await;
     ended.unwrap_or_else(|| Err(seen.late(true)))
@@ -161,7 +166,7 @@ pub(super) async fn live(context: &Context, name: &str) -> Result<Option<v1::Exe
 async fn draw(
     changes: Changes,
     context: &Context,
-    seen: &mut Seen,
+    seen: &mut LatestChange,
 ) -> Result<Option<v1::Execution>, Failure> {
     let children = ChildLoader::new(context.client.clone());
     let mut shown: Option<view::Execution> = None;
@@ -179,7 +184,7 @@ async fn draw(
 async fn follow(
     mut changes: Changes,
     context: &Context,
-    seen: &mut Seen,
+    seen: &mut LatestChange,
     children: &ChildLoader,
     shown: &mut Option<view::Execution>,
     last: &mut LastPicture,

@@ -7,7 +7,7 @@ use crate::arguments::{Globals, Output};
 use crate::context::{print, to_json};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::sign_in::{Web, Who, current_token};
+use crate::sign_in::{CallerIdentity, Web, current_token};
 use crate::target::Target;
 
 /// Shows the identity of the caller at the gateway.
@@ -20,11 +20,11 @@ pub struct Whoami {}
 
 /// What `-o json` prints.
 #[derive(Debug, Serialize)]
-struct Shown<'w> {
+struct IdentityReport<'w> {
     server: &'w str,
     context: Option<&'w str>,
     #[serde(flatten)]
-    who: &'w Who,
+    who: &'w CallerIdentity,
 }
 
 impl Whoami {
@@ -33,7 +33,7 @@ impl Whoami {
         let web = Web::new(&target, true)?;
         let token = current_token(&target)?;
         let who = ask(&web, &target, token.as_deref()).await?;
-        let shown = Shown {
+        let shown = IdentityReport {
             server: &target.server,
             context: target.context.as_deref(),
             who: &who,
@@ -51,7 +51,11 @@ impl Whoami {
 }
 
 /// Reads the identity that a token has at a gateway.
-pub(super) async fn ask(web: &Web, target: &Target, token: Option<&str>) -> Result<Who, Failure> {
+pub(super) async fn ask(
+    web: &Web,
+    target: &Target,
+    token: Option<&str>,
+) -> Result<CallerIdentity, Failure> {
     let address = format!("{}/whoami", target.server.trim_end_matches('/'));
     let answer = web.get(&address, token).await?;
     if answer.status == 200 {
@@ -75,7 +79,7 @@ pub(super) async fn ask(web: &Web, target: &Target, token: Option<&str>) -> Resu
 }
 
 /// For people.
-pub(super) fn text(who: &Who) -> String {
+pub(super) fn text(who: &CallerIdentity) -> String {
     let roles = if who.roles.is_empty() {
         "none".to_owned()
     } else {

@@ -42,7 +42,7 @@ pub struct ProviderConfig {
     pub table: Option<PathBuf>,
     /// The capabilities that are turned off, by name.
     pub disable: Vec<String>,
-    /// What only this kind knows.
+    /// Settings of this kind only.
     pub options: toml::Table,
 }
 

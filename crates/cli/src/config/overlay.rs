@@ -1,4 +1,4 @@
-//! A provider's state table with the operator's rows laid over it.
+//! A provider's state table, combined with rows of the operator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use stateway_provider_api::{Table, table};
 
 use super::{Kind, Problem};
 
-/// The table of a kind, with the rows of a file laid over it where one is given. A provider in another
+/// The table of a kind. The rows of the file, if one is given, replace or extend its rows. A provider in another
 /// process reports its table itself: for kind `remote` the rows of the file are all there is.
 ///
 /// # Errors

@@ -109,7 +109,7 @@ impl From<String> for SecretText {
     }
 }
 
-/// What is printed has no secrets.
+/// The printed configuration has no secrets.
 impl From<SecretText> for String {
     fn from(_: SecretText) -> Self {
         Self::new()

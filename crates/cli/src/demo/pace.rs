@@ -9,7 +9,7 @@ const OPENING: u64 = 8;
 /// Between two of the opening.
 const QUICK: Duration = Duration::from_millis(400);
 
-/// After so many there is only a trickle, and older ones are removed.
+/// After this number of starts the demo starts executions slowly, and removes older ones.
 const FULL: u64 = 200;
 
 /// Between two of the trickle: less than most executions take, so that some are always running.
@@ -28,7 +28,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many starts per minute, within [`SLOWEST`] and [`MOST`].
+    /// A number of starts per minute, within [`SLOWEST`] and [`MOST`].
     #[must_use]
     pub fn per_minute(starts: u32) -> Self {
         Self {

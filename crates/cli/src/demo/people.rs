@@ -9,7 +9,7 @@ use stateway_client::{
 use super::LABEL;
 
 /// The number of approvals and of escalations that are left to the user: the oldest ones, so that
-/// they do not disappear while the user looks at them.
+/// they do not disappear while the user reads them.
 const LEFT: usize = 3;
 
 /// How often they look.

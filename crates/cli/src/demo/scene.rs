@@ -47,7 +47,7 @@ const ROUND: [Plot; 12] = [
     Plot::Brief,
 ];
 
-/// After so many starts the scenes begin again.
+/// After this number of starts the scenes begin again.
 pub(super) const ROUNDS_BEGIN: u64 = ROUND.len() as u64;
 
 /// Words that the workers know.

@@ -57,7 +57,7 @@ impl Table {
             table.add_row(self.shown_cells(row).map(|text| self.cell(text)));
         }
         let lines: Vec<String> = table.lines().collect();
-        // What all lines begin with is padding; more of it is an empty first cell.
+        // Spaces that all lines begin with are padding; more spaces are an empty first cell.
         let indent = |line: &String| line.len() - line.trim_start().len();
         let padding = lines.iter().map(indent).min().unwrap_or_default();
         let lines: Vec<&str> = lines

@@ -80,7 +80,7 @@ pub struct Wait {
     pub blocker: Option<&'static str>,
 }
 
-/// What it all cost.
+/// The total usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[allow(
     missing_docs,

@@ -141,7 +141,7 @@ impl TaskRecords {
         self.places.remove(token);
     }
 
-    /// The answers that nobody has acknowledged.
+    /// The answers that the gateway has not acknowledged.
     pub(super) fn unacknowledged(&self) -> impl Iterator<Item = &Message> {
         self.places.values().filter_map(|place| match place {
             Place::Answered(answer) => Some(answer),

@@ -1,4 +1,4 @@
-//! A watch on approvals continues by itself and says when it begins again.
+//! A watch on approvals reconnects automatically, and reports when it starts again from the beginning.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -151,7 +151,7 @@ impl Connection {
         }));
     }
 
-    /// The next message that is not a mere sign of life.
+    /// The next message except heartbeats of the connection.
     async fn next(&mut self) -> FromWorker {
         loop {
             let next = tokio::time::timeout(LONG, self.received.message());

@@ -190,7 +190,7 @@ async fn every_execution_is_shown_once_over_the_pages(stage: Stage) -> Outcome {
                 ensure!(*times == 1, "`{}` is shown twice", row.id);
             }
         }
-        // What begins while pages are read must not move those that are still to come.
+        // Executions that begin while pages are read must not change the pages that follow.
         if started.len() < 9 {
             let late = stage.open().await?;
             started.insert(late, 1);

@@ -1,4 +1,4 @@
-//! The gateway is restarted in front of an engine that goes on.
+//! The gateway restarts while its engine keeps running.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ async fn what_was_acknowledged_is_still_there(mut stage: Stage) -> Outcome {
 }
 
 async fn a_start_is_still_idempotent(mut stage: Stage) -> Outcome {
-    // So that a provider that forgets cannot come to the same id by counting anew.
+    // Without this execution, a provider that lost its counter could assign the same id again by chance.
     stage.open().await?;
     let request = stage.start_request();
     let before = stage.provider.start(&stage.call(), request.clone()).await;

@@ -92,7 +92,7 @@ async fn all_reports_changes(stage: Stage) -> Outcome {
 async fn a_purged_execution_is_gone(stage: Stage) -> Outcome {
     let id = stage.scene(Scene::Succeeded).await?;
     let mut stream = open(&stage, WatchScope::All).await?;
-    // What was removed before it was reported need not be reported as gone.
+    // An execution that was removed before it was reported need not be reported as removed.
     while next(&mut stream).await?.id != id {}
     answered("purge", stage.purge(&id).await)?;
     loop {

@@ -1,4 +1,5 @@
-// Live updates, countdowns, keys and dialogs. Everything works without it, only stiller.
+// Live updates, countdowns, keys and dialogs. The pages also work without this script; then they update only
+// when they are loaded again.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);

@@ -186,7 +186,7 @@ pub(super) async fn send(
 }
 
 /// What was done, and where to go.
-struct Done {
+struct ActionResult {
     to: String,
     message: String,
 }
@@ -196,7 +196,7 @@ async fn perform(
     path: &DefinitionPath,
     action: Action,
     submitted: &Submitted,
-) -> Result<Done, Problem> {
+) -> Result<ActionResult, Problem> {
     let (visitor, fields) = (&submitted.visitor, &submitted.fields);
     if visitor.acting.actor.is_empty() {
         return Err(Problem::forbidden(
@@ -205,7 +205,7 @@ async fn perform(
         ));
     }
     let (name, request_id) = (path.name.clone(), submitted.request_id());
-    let done = |message: String| Done {
+    let done = |message: String| ActionResult {
         to: path.path(),
         message,
     };
@@ -224,7 +224,7 @@ async fn perform(
             };
             let mut api = site.api.executions();
             let started = api.start_execution(visitor.request(request)).await?;
-            Ok(Done {
+            Ok(ActionResult {
                 to: path_of(&started.into_inner().name),
                 message: format!("{} runs now.", path.shown()),
             })
@@ -263,7 +263,7 @@ async fn perform(
                     path.shown()
                 ),
             };
-            Ok(Done {
+            Ok(ActionResult {
                 to: "/definitions".to_owned(),
                 message,
             })

@@ -14,7 +14,7 @@ pub(super) enum Line<'t> {
     Same(usize, usize, &'t str),
     Removed(usize, &'t str),
     Added(usize, &'t str),
-    /// So many lines are the same and left out.
+    /// The number of unchanged lines that are left out.
     Skipped(usize),
 }
 

@@ -99,7 +99,7 @@ impl Action {
         !matches!(self, Self::Purge)
     }
 
-    /// What it does to each of several executions.
+    /// The effect on each of several executions.
     pub(crate) const fn effect_on_many(self) -> &'static str {
         match self {
             Self::RetryNow => "Every step that backs off starts its next attempt immediately.",
@@ -288,7 +288,7 @@ pub(super) fn unknown() -> Problem {
     Problem::not_found("There is no such action.", "Go back to the execution.")
 }
 
-/// What came of it.
+/// The result.
 pub(crate) enum Answer {
     Shown(Box<Execution>),
     Gone,

@@ -46,7 +46,7 @@ pub(super) fn draw(
     }
 }
 
-/// What a line is drawn with.
+/// The style of a line.
 struct Chart<'c> {
     axis: Axis,
     now: Now,

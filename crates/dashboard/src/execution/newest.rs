@@ -15,7 +15,7 @@ pub(crate) struct Newest {
     pub(crate) more_before: bool,
 }
 
-/// The newest events of an execution, at most so many; the API gives no more than 1000.
+/// The newest events of an execution, up to a maximum; the API returns at most 1000.
 pub(super) async fn newest(
     site: &Site,
     visitor: &Visitor,

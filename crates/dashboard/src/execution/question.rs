@@ -50,7 +50,7 @@ pub(super) async fn question(
     let provider = provider(site, visitor, &path.provider).await;
     let can = provider.as_ref().and_then(|provider| provider.capabilities);
     let chooses = can.is_some_and(|can| can.cancel_compensation);
-    let asked = Asked {
+    let asked = Question {
         action,
         path,
         step: fields.raw("step"),
@@ -70,7 +70,7 @@ pub(super) async fn question(
     ))
 }
 
-struct Asked<'a> {
+struct Question<'a> {
     action: Action,
     path: &'a ExecutionPath,
     step: &'a str,
@@ -86,7 +86,7 @@ struct Asked<'a> {
     execution: &'a Execution,
 }
 
-impl Asked<'_> {
+impl Question<'_> {
     fn render(&self, visitor: &Visitor) -> Markup {
         let (_, id) = shown(&self.execution.name);
         let address = format!("{}/do/{}", self.path.path(), self.action.word());

@@ -54,7 +54,7 @@ pub(super) async fn show(
     Ok(page.show(&visitor))
 }
 
-/// What is kept up to date, in the order of the page.
+/// The parts that are updated live, in the order of the page.
 pub(super) fn parts(path: &ExecutionPath, facts: &Facts, visitor: &Visitor, now: Now) -> Vec<Part> {
     vec![
         part("head", &overview::head(path, facts, now)),

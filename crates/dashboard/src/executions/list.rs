@@ -32,12 +32,12 @@ const SEARCH: Duration = Duration::from_millis(500);
 
 /// What is asked for: by the address of the page and of its live updates.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct ListAddress {
     pub(super) filter: String,
     pub(super) page: String,
 }
 
-impl Asked {
+impl ListAddress {
     pub(super) fn of(fields: &Fields) -> Self {
         Self {
             filter: fields.get("filter").to_owned(),
@@ -92,7 +92,7 @@ impl Asked {
 }
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let asked = Asked::of(&fields);
+    let asked = ListAddress::of(&fields);
     let now = Now::page();
     let (answer, counted) =
         futures::join!(asked.rows(&site, &visitor), counts::read(&site, &visitor));
@@ -109,7 +109,7 @@ pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fie
 /// Where the page's live updates come from. It names the executions that the page shows, so that a
 /// browser that reconnects later gets the changes of these executions, whatever the list contains
 /// by then.
-fn live_of(asked: &Asked, page: &ListExecutionsResponse) -> String {
+fn live_of(asked: &ListAddress, page: &ListExecutionsResponse) -> String {
     let oldest = if page.next_page_token.is_empty() {
         None
     } else {
@@ -136,7 +136,7 @@ fn oldest(executions: &[Execution]) -> Option<Timestamp> {
 }
 
 fn content(
-    asked: &Asked,
+    asked: &ListAddress,
     answer: &Result<ListExecutionsResponse, Problem>,
     counted: Option<&CountExecutionsResponse>,
     visitor: &Visitor,
@@ -169,7 +169,7 @@ fn content(
 }
 
 /// The command that lists the same.
-fn command(asked: &Asked) -> String {
+fn command(asked: &ListAddress) -> String {
     match asked.filter.as_str() {
         "" => "stateway list".to_owned(),
         filter => format!("stateway list --filter {}", quoted(filter)),
@@ -198,7 +198,7 @@ pub(crate) fn unreachable(names: &[String], what: &str) -> Markup {
 }
 
 /// How far the search came, when it ended before the page was full.
-fn looked(asked: &Asked, page: &ListExecutionsResponse) -> Markup {
+fn looked(asked: &ListAddress, page: &ListExecutionsResponse) -> Markup {
     let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
     let found = page.executions.len();
     html! {
@@ -223,7 +223,12 @@ fn looked(asked: &Asked, page: &ListExecutionsResponse) -> Markup {
     }
 }
 
-fn filter_box(asked: &Asked, problem: Option<&Problem>, visitor: &Visitor, now: Now) -> Markup {
+fn filter_box(
+    asked: &ListAddress,
+    problem: Option<&Problem>,
+    visitor: &Visitor,
+    now: Now,
+) -> Markup {
     let wrong = problem.is_some();
     html! {
         form.filter role="search" action="/executions" {
@@ -252,7 +257,7 @@ fn filter_box(asked: &Asked, problem: Option<&Problem>, visitor: &Visitor, now: 
 }
 
 /// How many have come since the page was made; a link instead of rows that jump.
-pub(super) fn fresh(asked: &Asked, count: usize) -> Markup {
+pub(super) fn fresh(asked: &ListAddress, count: usize) -> Markup {
     let most = usize::try_from(ROWS).unwrap_or(usize::MAX);
     html! {
         div #fresh role="status" {
@@ -290,7 +295,7 @@ fn table(page: &ListExecutionsResponse, now: Now) -> Markup {
     }
 }
 
-fn pager(asked: &Asked, page: &ListExecutionsResponse) -> Markup {
+fn pager(asked: &ListAddress, page: &ListExecutionsResponse) -> Markup {
     html! {
         nav.pager aria-label="Pages" {
             @if !asked.page.is_empty() {
@@ -306,7 +311,7 @@ fn pager(asked: &Asked, page: &ListExecutionsResponse) -> Markup {
     }
 }
 
-fn empty(asked: &Asked) -> Markup {
+fn empty(asked: &ListAddress) -> Markup {
     html! {
         section.empty {
             @if asked.filter.is_empty() && asked.page.is_empty() {

@@ -21,7 +21,7 @@ use stateway_proto::v1::{
 };
 use tonic::Code;
 
-use super::list::{Asked, ROWS, fresh, unreachable};
+use super::list::{ListAddress, ROWS, fresh, unreachable};
 use super::name::ExecutionPath;
 use super::{counts, row};
 use crate::Site;
@@ -86,7 +86,7 @@ pub(crate) struct ListLook {
 }
 
 /// Reads immediately, then repeatedly; the pause grows when a read takes long.
-fn read_list(site: Site, visitor: Visitor, asked: Asked) -> BoxStream<'static, ListLook> {
+fn read_list(site: Site, visitor: Visitor, asked: ListAddress) -> BoxStream<'static, ListLook> {
     let tab = Arc::new((site, visitor, asked));
     let looks = stream::unfold(Duration::ZERO, move |rest| {
         let tab = tab.clone();
@@ -103,7 +103,7 @@ fn read_list(site: Site, visitor: Visitor, asked: Asked) -> BoxStream<'static, L
     looks.boxed()
 }
 
-/// What is known of a row of the browser's.
+/// The state of a row as the browser shows it.
 enum Row {
     Is(Box<Execution>),
     Removed(String),
@@ -121,7 +121,7 @@ impl Row {
 struct Follower {
     site: Site,
     visitor: Visitor,
-    asked: Asked,
+    asked: ListAddress,
     /// The names that the browser shows.
     shown: Vec<String>,
     /// When the last row was made, if more follow: what is older belongs to the pages after this.
@@ -141,7 +141,7 @@ impl Follower {
         Self {
             site: site.clone(),
             visitor,
-            asked: Asked::of(fields),
+            asked: ListAddress::of(fields),
             shown: shown.map(|path| path.name()).collect(),
             oldest: oldest.unwrap_or(Timestamp::MIN),
             watched: Arc::default(),
@@ -185,14 +185,14 @@ impl Follower {
     fn key(&self) -> String {
         let mut rows = self.shown.clone();
         rows.sort();
-        let Asked { filter, page } = &self.asked;
+        let ListAddress { filter, page } = &self.asked;
         let (reader, rows) = (self.visitor.reader(), rows.join(" "));
         format!("list|{filter}|{page}|{}|{rows}|{reader}", self.oldest)
     }
 
     /// The page of the list as it is now, again and again. Every tab with the same filter shares it.
     fn looks(&self) -> BoxStream<'static, Arc<ListLook>> {
-        let Asked { filter, page } = &self.asked;
+        let ListAddress { filter, page } = &self.asked;
         let key = format!("{filter}|{page}|{}", self.visitor.reader());
         let (site, visitor, asked) = (&self.site, &self.visitor, &self.asked);
         let read = || read_list(site.clone(), visitor.clone(), asked.clone());
@@ -274,8 +274,8 @@ impl Follower {
         }
     }
 
-    /// Whether a row of the first page has come since the browser's page was made: it began, or it
-    /// passes the filter now. What moved up from the page after is not new.
+    /// Whether a row of the first page is new since the page in the browser was rendered: its execution
+    /// began, or passes the filter now. A row that moved up from the next page is not new.
     fn is_new(&self, row: &Execution) -> bool {
         let moved_up = moment(row.create_time.as_ref()).is_some_and(|time| time < self.oldest);
         self.asked.page.is_empty() && !moved_up && !self.shown.contains(&row.name)
@@ -286,7 +286,7 @@ fn locked<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a change makes of its row; nothing for one that is about none.
+/// The row after a change; nothing if the change is not about a row.
 fn changed(change: WatchExecutionsResponse) -> Option<Part> {
     let kind = change.kind();
     let execution = change.execution?;

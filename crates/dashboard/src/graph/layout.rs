@@ -7,7 +7,7 @@ pub(super) const NODE_HEIGHT: i32 = 48;
 const GAP_X: i32 = 56;
 const GAP_Y: i32 = 22;
 const MARGIN: i32 = 6;
-/// Room below for the way back.
+/// Space below the graph for the edges of the compensations.
 const COMPENSATION_ROOM: i32 = 30;
 /// How often the order of the layers is improved; more hardly helps.
 const SWEEPS: usize = 6;
@@ -166,7 +166,7 @@ impl Layout {
         }
     }
 
-    /// What each slot is joined to, over the pieces of all edges.
+    /// The slots that each slot is connected with, over the pieces of all edges.
     fn near(&self) -> Vec<Vec<usize>> {
         let mut near = vec![Vec::new(); self.slots.len()];
         for ((from, to), bends) in &self.bends {

@@ -99,7 +99,7 @@ fn rules(step: &DefinitionStep) -> Markup {
     html! {
         dt { "If rejected" }
         dd { (follows(step.on_reject())) }
-        dt { "If nobody decides" }
+        dt { "Without a decision" }
         dd {
             @if step.summary.is_empty() { "the step waits without a limit" }
             @else { (said_within(&step.summary, 60)) ", then " (follows(step.on_expiry())) }

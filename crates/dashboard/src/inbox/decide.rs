@@ -156,7 +156,7 @@ fn form(visitor: &Visitor, request: &Request, grant: bool, typed: &Fields) -> Ma
             @if grant { "The execution " (given::execution(&asked.execution)) " continues." }
             @else { "The execution " (given::execution(&asked.execution)) " does not run this step." }
             " The decision is recorded under the name "
-            b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
+            b { @if visitor.acting.actor.is_empty() { "anonymous" } @else { (said_within(&visitor.acting.actor, 60)) } }
             " and cannot be taken back."
         }
         (approval::context(request, Now::page()))

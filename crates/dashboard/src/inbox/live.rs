@@ -14,7 +14,7 @@ use stateway_proto::v1::watch_approvals_response::Kind;
 use stateway_proto::v1::{WatchApprovalsRequest, WatchApprovalsResponse};
 use tonic::Streaming;
 
-use super::reader::{Asked, InboxReader, Reading};
+use super::reader::{InboxAddress, InboxReader, Reading};
 use super::show::parts;
 use crate::Site;
 use crate::fields::Fields;
@@ -30,7 +30,7 @@ const FASTEST: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let asked = Asked::of(&fields);
+    let asked = InboxAddress::of(&fields);
     let key = asked.link("inbox", &asked.requests, &asked.stuck);
     let key = format!("{key}|{}", visitor.reader_with_roles());
     share(&site, &visitor, key, || {
@@ -40,7 +40,7 @@ pub(super) async fn follow(State(site): State<Site>, visitor: Visitor, fields: F
 
 /// What the inbox shows, whenever something changes.
 fn reader(site: &Site, visitor: Visitor, fields: &Fields) -> BoxStream<'static, Vec<Part>> {
-    let reader = InboxReader::new(site, &visitor, Asked::of(fields));
+    let reader = InboxReader::new(site, &visitor, InboxAddress::of(fields));
     let follower = Follower {
         site: site.clone(),
         visitor,

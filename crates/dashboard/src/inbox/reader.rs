@@ -32,7 +32,7 @@ const MOST_DECIDED: i32 = 10;
 const DECIDED_PACE: Duration = Duration::from_secs(10);
 
 /// What is asked for: by the address of the page and of its live updates.
-pub(super) struct Asked {
+pub(super) struct InboxAddress {
     /// What the visitor may decide, and nothing else.
     pub(super) mine: bool,
     /// The page token of the API; empty for the newest.
@@ -40,7 +40,7 @@ pub(super) struct Asked {
     pub(super) stuck: String,
 }
 
-impl Asked {
+impl InboxAddress {
     pub(super) fn of(fields: &Fields) -> Self {
         Self {
             mine: fields.has("mine"),
@@ -133,7 +133,7 @@ pub(super) struct InboxPage {
 pub(super) struct InboxReader {
     site: Site,
     pub(super) visitor: Visitor,
-    pub(super) asked: Asked,
+    pub(super) asked: InboxAddress,
     /// The approvals as they were read last.
     pending: Option<Approvals>,
     /// Cards by name and etag.
@@ -144,7 +144,7 @@ pub(super) struct InboxReader {
 }
 
 impl InboxReader {
-    pub(super) fn new(site: &Site, visitor: &Visitor, asked: Asked) -> Self {
+    pub(super) fn new(site: &Site, visitor: &Visitor, asked: InboxAddress) -> Self {
         Self {
             site: site.clone(),
             visitor: visitor.clone(),

@@ -163,7 +163,7 @@ fn form(visitor: &Visitor, found: &Escalation, action: Action, typed: &Fields) -
     let danger = action == Action::Cancel;
     html! {
         p { (what_happens(action)) " The decision is recorded under the name "
-            b { @if visitor.acting.actor.is_empty() { "nobody" } @else { (said_within(&visitor.acting.actor, 60)) } }
+            b { @if visitor.acting.actor.is_empty() { "anonymous" } @else { (said_within(&visitor.acting.actor, 60)) } }
             "."
         }
         p.muted { "Execution " (given::execution(&found.execution)) ", attempt " (found.attempt) ": " (said(&found.cause)) }

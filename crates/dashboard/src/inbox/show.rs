@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::given;
-use super::reader::{Asked, InboxPage, InboxReader, Reading, Settled};
+use super::reader::{InboxAddress, InboxPage, InboxReader, Reading, Settled};
 use crate::Site;
 use crate::executions::unreachable;
 use crate::fields::Fields;
@@ -18,7 +18,7 @@ use crate::time::Now;
 use crate::visitor::Visitor;
 
 pub(super) async fn show(State(site): State<Site>, visitor: Visitor, fields: Fields) -> Response {
-    let mut reader = InboxReader::new(&site, &visitor, Asked::of(&fields));
+    let mut reader = InboxReader::new(&site, &visitor, InboxAddress::of(&fields));
     let inbox = reader.look(Reading::Everything).await;
     let asked = &reader.asked;
     let live = asked.link("/inbox/live", &asked.requests, &asked.stuck);
@@ -103,7 +103,7 @@ fn nothing(reader: &InboxReader) -> &'static str {
     }
 }
 
-fn stuck(inbox: &InboxPage, asked: &Asked) -> Markup {
+fn stuck(inbox: &InboxPage, asked: &InboxAddress) -> Markup {
     let count = inbox.stuck.len();
     html! {
         section #stuck aria-labelledby="stuck-title" {

@@ -7,7 +7,7 @@ use stateway_proto::v1::Capabilities;
 pub(super) struct Capability {
     title: &'static str,
     has: bool,
-    /// What it gives, or what its absence means.
+    /// The effect of the capability, or of its absence.
     meaning: &'static str,
 }
 
@@ -209,7 +209,7 @@ pub(super) fn all(of: &Capabilities) -> Vec<Capability> {
             "Approvals",
             of.approvals,
             "Approvals and escalations are in the inbox.",
-            "The engine asks nobody for approvals.",
+            "The engine does not ask for approvals.",
         ),
         one(
             "Approvals pushed",

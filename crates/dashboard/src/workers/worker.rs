@@ -51,7 +51,7 @@ fn card(worker: &Worker, now: Now) -> Markup {
     }
 }
 
-/// What a worker can do, and how it is.
+/// The roles and skills of a worker, and its state.
 pub(super) fn facts(worker: &Worker, now: Now) -> Markup {
     html! {
         (load(worker))

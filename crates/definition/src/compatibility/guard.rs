@@ -1,5 +1,5 @@
 //! The guards of a definition: approvals, escalation roles and budgets. A running execution does not
-//! adopt a revision that removes or changes one, so that nobody lifts a guard by offering a revision.
+//! adopt a revision that removes or changes a guard: a new revision must not bypass it.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ fn budget_difference(old: Budget, new: Budget) -> Option<String> {
     })
 }
 
-/// Steps that no longer wait for an approval that nobody has granted yet.
+/// Steps whose approval is pending, and which the new revision no longer makes wait for it.
 fn skipped_approvals(old: &Definition, new: &Definition, standing: &Standing<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for step in &old.steps {

@@ -65,7 +65,7 @@ fn dependencies(draft: &Draft, problems: &mut Problems) -> Vec<Vec<usize>> {
     all
 }
 
-/// What to say about a name that is no step's.
+/// The message about a name that is not the name of a step.
 pub(super) fn meant<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,

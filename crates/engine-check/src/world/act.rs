@@ -10,7 +10,7 @@ use stateway_model::Progress;
 use super::World;
 use crate::client::{Wish, deep, large, padded, payload};
 use crate::definitions::{APPLIED, HOSTILE, KNOWN};
-use crate::worker::Said;
+use crate::worker::AnswerKind;
 
 /// The most executions that clients start in one schedule.
 const MOST_STARTS: usize = 14;
@@ -413,14 +413,14 @@ impl World {
         }
     }
 
-    fn said(&mut self) -> Said {
+    fn said(&mut self) -> AnswerKind {
         match self.chance.below(40) {
-            0..22 => Said::Completed,
-            22..26 => Said::Large,
-            26 => Said::Oversize,
-            27 => Said::Deep,
-            28..36 => Said::Failed,
-            _ => Said::Released,
+            0..22 => AnswerKind::Completed,
+            22..26 => AnswerKind::Large,
+            26 => AnswerKind::Oversize,
+            27 => AnswerKind::Deep,
+            28..36 => AnswerKind::Failed,
+            _ => AnswerKind::Released,
         }
     }
 
@@ -490,11 +490,11 @@ impl World {
         };
         let Ok(token) = text.parse() else { return };
         self.totals.count("workers: answers with an invented token");
-        let given = crate::worker::Given { token, ..given };
-        self.say(which, given, Said::Released);
+        let given = crate::worker::ReceivedTask { token, ..given };
+        self.say(which, given, AnswerKind::Released);
     }
 
-    fn say(&mut self, which: usize, given: crate::worker::Given, said: Said) {
+    fn say(&mut self, which: usize, given: crate::worker::ReceivedTask, said: AnswerKind) {
         let place = self.sent.len();
         self.trace
             .note(format_args!("w{which} answers {} {said:?}", given.token));

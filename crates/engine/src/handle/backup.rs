@@ -45,7 +45,7 @@ fn copy(backend: &dyn Backend, to: &Path) -> Result<u64> {
         }
     }
     if let Err(error) = file.backup(to) {
-        // What was written so far is no backup.
+        // An incomplete file is not a backup.
         let _ = std::fs::remove_file(to);
         return Err(error.into());
     }

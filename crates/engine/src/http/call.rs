@@ -39,7 +39,7 @@ const NOT_YOURS: &[&str] = &[
 const HARMLESS: &[HeaderName] = &[ACCEPT, CONTENT_TYPE];
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What is to be called.
+/// The request to make.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) request: HttpRequest,
@@ -150,7 +150,7 @@ impl Caller {
             .get(RETRY_AFTER)
             .and_then(|pause| pause.to_str().ok());
         let pause = pause.and_then(|pause| retry_after(pause, SystemTime::now()));
-        // Its words are a courtesy; that they could not be read changes nothing.
+        // The body only makes the message clearer: a body that cannot be read changes nothing.
         let words = match read(response, MESSAGE_BYTES).await {
             Ok(Body::Whole(body) | Body::Cut(body)) => one_line(&body),
             Err(_) => String::new(),
@@ -308,7 +308,7 @@ async fn read(mut response: Response, most: usize) -> Result<Body, Trouble> {
     Ok(Body::Whole(body))
 }
 
-/// What kept a call from being made, without the address: it may hold a secret.
+/// Why a call could not be made, without the address: it may hold a secret.
 fn unsent(error: reqwest::Error) -> Trouble {
     let error = error.without_url();
     let mut why = error.to_string();

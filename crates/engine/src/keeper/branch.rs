@@ -99,7 +99,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Attempts that were with workers on the old branch are put up again on this one.
+    /// Queues the attempts again on this branch that workers had on the old branch.
     pub(super) fn take_back(&mut self, number: i64, cause: &Arc<str>) {
         let Some(live) = self.executions.get(number) else {
             return;
@@ -115,7 +115,7 @@ impl Keeper {
         }
     }
 
-    /// Reads the log up to where it is left. Returns that part, and what runs again.
+    /// Reads the log up to the point of the retry. Returns that part, and the steps that run again.
     fn leave_log(
         &self,
         number: i64,

@@ -1,7 +1,7 @@
 //! Commits beside the deciding: while one turn is written, the keeper decides about the next.
 //!
 //! The store is at one place at a time. [`StoreSlot`] hands it to a [`Writer`] together with a turn and its
-//! effects. The writer writes the turn, shows the effects, and gives the store back. Whoever uses the store
+//! effects. The writer writes the turn, shows the effects, and gives the store back. Code that uses the store
 //! meanwhile waits for that. If the turn cannot be written, the keeper drops everything that it has decided
 //! since, together with the turn: see [`Keeper::settle_commit`].
 
@@ -24,9 +24,9 @@ use crate::store::{Reading, Store, StoreError, Turn};
 pub(crate) struct Job {
     store: Box<dyn Store>,
     turn: Turn,
-    /// What may be seen already, before the effects.
+    /// The changes that are visible already, before the effects.
     shown: Vec<Effect>,
-    /// What may be seen once the turn is on disk.
+    /// The changes that become visible when the turn is on disk.
     effects: Vec<Effect>,
 }
 
@@ -116,7 +116,7 @@ impl Writer for NoWriter {
     }
 }
 
-/// What the keeper needs of a store.
+/// The operations of a store that the keeper uses.
 #[derive(Debug)]
 pub(crate) struct StoreAccess {
     pub(crate) store: Box<dyn Store>,
@@ -206,7 +206,7 @@ impl DerefMut for StoreSlot {
     }
 }
 
-/// What the keeper has to remember of a turn that is being written.
+/// The data about a turn that the keeper needs while the turn is being written.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     /// The executions that may leave memory when the turn is on disk.

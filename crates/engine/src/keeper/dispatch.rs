@@ -19,7 +19,7 @@ use crate::worker::{Offer, TaskToken, WorkerMessage};
 /// A worker's place in the book.
 pub(super) type WorkerIx = u32;
 
-/// What kind of worker a task needs.
+/// The role, skill and tenant that a task needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Need {
     /// A worker of this role with this skill; either may be empty, which anyone has.
@@ -319,7 +319,7 @@ impl Dispatch {
         None
     }
 
-    /// Takes a task out; the worker that had it.
+    /// Removes a task, and returns the worker that had it.
     pub(super) fn remove(
         &mut self,
         number: i64,

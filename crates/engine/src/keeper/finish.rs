@@ -301,7 +301,7 @@ impl Keeper {
         });
     }
 
-    /// Another process owns the store: nobody reads it here, and webhooks continue from what that process stores.
+    /// Another process owns the store: this process does not read it, and webhooks continue from what that process stores.
     fn stand_by(&mut self, error: &EngineError) {
         self.standing.lost(error.clone());
         self.sinks.clear();

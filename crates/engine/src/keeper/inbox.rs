@@ -20,10 +20,10 @@ use crate::request::{
 use crate::worker::{Answer, Offer, Outcome, TaskToken, WorkerMessage};
 use crate::{EngineError, ErrorKind, QueueCause, View};
 
-/// What was found wrong in memory, by execution.
+/// The errors that were found in memory, by execution.
 pub(crate) type Recalled = Vec<(i64, Vec<Finding>)>;
 
-/// What reaches the keeper.
+/// The messages to the keeper.
 #[derive(Debug)]
 pub(crate) enum Message {
     Ask(Box<Ask>),
@@ -86,7 +86,7 @@ pub(crate) enum Message {
     Recheck {
         numbers: Vec<i64>,
     },
-    /// What is kept of an execution contradicts its log.
+    /// The stored data of an execution contradicts its log.
     Drifted {
         number: i64,
     },

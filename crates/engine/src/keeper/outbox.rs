@@ -57,7 +57,7 @@ impl<T: std::fmt::Debug + Send> Deliver for Ready<T> {
 /// Request ids, with the digest of the request and the execution.
 pub(super) type Requests = HashMap<Arc<str>, ([u8; 16], i64)>;
 
-/// What the present turn leads to.
+/// The effects of the current turn.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// What the turn writes.
@@ -165,7 +165,7 @@ impl Outbox {
         self.effects.splice(..0, effects);
     }
 
-    /// What may be seen now that the turn is on disk.
+    /// The changes that become visible because the turn is on disk.
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::Work;
 use crate::limits::{BYTES_PER_TURN, WORK_PER_TURN};
 
-/// What a turn has done, and what continues in the next one.
+/// The work of a turn, and the work that continues in the next turn.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// Commands and loaded executions of this turn.

@@ -33,7 +33,7 @@ impl Keeper {
         }
     }
 
-    /// Does something that may panic; false after a panic, when the turn is abandoned.
+    /// Runs code that may panic. After a panic it abandons the turn and returns false.
     pub(super) fn survives(&mut self, work: impl FnOnce(&mut Self)) -> bool {
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
         let Err(panic) = done else {

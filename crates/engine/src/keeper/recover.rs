@@ -16,7 +16,7 @@ use crate::store::{Branch, StoreError};
 
 /// The actor of automatic recoveries.
 const ENGINE: &str = "engine";
-/// The newest rows of the log whose executions are looked at when the engine opens: more than a
+/// The number of the newest rows of the log whose executions are checked when the engine opens: more than a
 /// turn writes, and only the last one can have been torn.
 const RECENT: usize = 4_096;
 /// The most automatic repairs of one execution while the process lives.

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 /// The most labels of an execution.
 const MOST_LABELS: usize = 64;
 
-/// What is remembered with a request that was about no execution; their numbers begin at 1.
+/// The value that is stored with a request that was not about an execution; the numbers of executions begin at 1.
 pub(super) const NO_EXECUTION: i64 = 0;
 
 impl Keeper {
@@ -124,7 +124,7 @@ impl Keeper {
         let before = match self.outbox.request(&request.id).or_else(being_written) {
             Some(before) => Some(before),
             None => {
-                // The answer does not depend on the turn that is being written, so nobody waits for it.
+                // The answer does not depend on the turn that is being written, so the caller does not wait for it.
                 let found = if self.store.is_away() {
                     self.reader.answered(&request.id)?
                 } else {
@@ -406,7 +406,7 @@ fn usable_id(id: &str) -> Result<()> {
     ))
 }
 
-/// What a new execution begins with.
+/// The initial state of a new execution.
 pub(super) struct NewExecution {
     pub(super) id: Arc<str>,
     pub(super) definition: Arc<str>,

@@ -1,4 +1,4 @@
-//! How far receivers of events have got, and what has to stay for them.
+//! The positions up to which receivers have got events, and the events that must be kept for them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Which queued execution begins next: limited in all and for each definition, fairly between tenants.
 //!
-//! A book only: it reads no store and sends nothing; `queue` acts by it. An execution whose definition has
-//! reached its limit waits in the line of its definition, and nobody waits behind it. For each
+//! Keeps counts only: it reads no store and sends nothing; `queue` acts on the result. An execution whose
+//! definition has reached its limit waits in the line of its definition, and delays no other definition. For each
 //! definition with such a line, the executions that have begun and those in the general line are at
 //! least as many as the limit: whenever one of them ends or leaves, the next one moves up.
 

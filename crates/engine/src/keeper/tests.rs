@@ -356,7 +356,7 @@ fn a_task_that_is_handed_out_again_to_the_same_worker_is_sent_once() {
     assert_eq!(given.last(), Some(&2), "{given:?}");
 }
 
-/// Starts itself so many times.
+/// A definition with this number of steps, each of which starts the definition again.
 fn bomb(steps: usize) -> String {
     let steps = (0..steps).map(|step| format!("{{name: s{step}, workflow: bomb}}"));
     let steps: Vec<_> = steps.collect();

@@ -184,7 +184,7 @@ impl Keeper {
         }
     }
 
-    /// What is known about a task that no worker took: how many workers are connected.
+    /// The message about a task that no worker took: how many workers are connected.
     fn note(&self, number: i64, timer: &Timer) -> Arc<str> {
         let step = match timer {
             Timer::Execution => None,

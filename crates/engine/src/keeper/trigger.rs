@@ -24,7 +24,7 @@ const MOST_MISSED: usize = 100_000;
 /// How long a scheduled start that failed waits before it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Who starts by what.
+/// The definitions that each event starts.
 #[derive(Debug, Default)]
 pub(super) struct Triggers {
     /// Definitions by the event that starts them.
@@ -213,8 +213,8 @@ impl Keeper {
         self.triggers.enable(name);
     }
 
-    /// Starts what is due by the clock. What fell due while nobody looked is started once, for the
-    /// newest of the times that were missed.
+    /// Starts the executions whose scheduled time has come. If several times of a schedule were missed, one
+    /// execution is started, for the newest of them.
     pub(super) fn start_scheduled(&mut self) {
         while let Some((due, name)) = self.triggers.due.first().cloned() {
             if due > self.now.wall || self.pace.is_full() {

@@ -22,7 +22,7 @@ use log::{Log, Trusted};
 
 type Result<T> = std::result::Result<T, StoreError>;
 
-/// What a verification needs beside the store.
+/// The input of a verification beside the store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InspectionContext<'e> {
     pub(crate) catalogue: &'e Catalogue,
@@ -35,7 +35,7 @@ pub(crate) struct InspectionContext<'e> {
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) verdict: Verdict,
-    /// What follows when someone has seen more than the log has.
+    /// The consequence if a reader has seen events that the log does not have.
     pub(crate) if_lost: Option<Remedy>,
     /// None where nothing can be done.
     pub(crate) basis: Option<Basis>,
@@ -59,7 +59,7 @@ impl Inspection {
 
 /// How a snapshot stands to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum SnapshotFit {
     /// There is none, or it is what the log leads to.
     Right,
     Wrong,
@@ -67,7 +67,7 @@ enum Held {
     Ahead,
 }
 
-/// What a recovery begins with.
+/// The state at the beginning of a recovery.
 #[derive(Debug)]
 pub(crate) struct Basis {
     pub(crate) kept: ExecutionRow,
@@ -76,7 +76,7 @@ pub(crate) struct Basis {
     pub(crate) hash: Hash,
     /// The highest number a branch has.
     pub(crate) newest: u32,
-    /// What the table of branches lacks.
+    /// The branches that are missing in the table.
     pub(crate) branches: Vec<Branch>,
     /// Whether a snapshot misleads.
     pub(crate) misled: bool,
@@ -206,7 +206,7 @@ impl Verification<'_> {
         let remedy = if trusted.whole {
             let remedy = self.status(&state, &trusted.events, &first)?;
             match (remedy, &snapshot) {
-                (Remedy::Nothing, Held::Ahead) => after_loss(&state).unwrap_or_default(),
+                (Remedy::Nothing, SnapshotFit::Ahead) => after_loss(&state).unwrap_or_default(),
                 (remedy, _) => remedy,
             }
         } else {
@@ -225,7 +225,7 @@ impl Verification<'_> {
             hash: trusted.hash,
             newest: self.newest(current),
             branches,
-            misled: snapshot != Held::Right,
+            misled: snapshot != SnapshotFit::Right,
             revision: self.revision(&first),
             requests,
         };
@@ -284,7 +284,7 @@ impl Verification<'_> {
     }
 
     /// Replays the events that can be trusted, and compares the snapshot with the result.
-    fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, Held)> {
+    fn replay(&mut self, mut state: State, trusted: &Trusted) -> Result<(State, SnapshotFit)> {
         let number = self.kept.origin.number;
         let kept = self.store.snapshot(number, self.kept.status.branch)?;
         // A snapshot of another build is a cache that is not used, and no damage.
@@ -301,7 +301,7 @@ impl Verification<'_> {
             }
         }
         let Some(kept) = kept else {
-            return Ok((state, Held::Right));
+            return Ok((state, SnapshotFit::Right));
         };
         if self.known(&kept.revision)?.is_none() {
             let found = Finding::new(Code::E2, "the revision of the snapshot is not stored")
@@ -311,18 +311,22 @@ impl Verification<'_> {
                 ))
                 .seen("definitions: no such revision; the log continues with the first revision");
             self.findings.push(found);
-            return Ok((state, Held::Wrong));
+            return Ok((state, SnapshotFit::Wrong));
         }
         let here = self.kept.status.branch == self.log.current() && trusted.whole;
         let (held, code, summary) = match held {
-            Some(true) => return Ok((state, Held::Right)),
-            None if !here => return Ok((state, Held::Right)),
+            Some(true) => return Ok((state, SnapshotFit::Right)),
+            None if !here => return Ok((state, SnapshotFit::Right)),
             None if kept.sequence > state.sequence() => (
-                Held::Ahead,
+                SnapshotFit::Ahead,
                 Code::L1,
                 "the snapshot is ahead of the log: the last events are lost",
             ),
-            _ => (Held::Wrong, Code::S2, "the snapshot differs from the log"),
+            _ => (
+                SnapshotFit::Wrong,
+                Code::S2,
+                "the snapshot differs from the log",
+            ),
         };
         let found = Finding::new(code, summary)
             .seen(format!("snapshot: after event {}", kept.sequence))
@@ -418,7 +422,7 @@ impl Verification<'_> {
         Ok(false)
     }
 
-    /// What follows from a log that is not whole.
+    /// The consequence of an incomplete log.
     fn broken(&self, state: &State, trusted: &Trusted) -> Remedy {
         if state.state().is_terminal() {
             return Remedy::Refused {

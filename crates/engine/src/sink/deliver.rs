@@ -26,7 +26,7 @@ const BATCH_BYTES: usize = 512 * 1024;
 const ONE: &str = "application/cloudevents+json; charset=utf-8";
 const MANY: &str = "application/cloudevents-batch+json; charset=utf-8";
 
-/// What became of some events.
+/// The result of the delivery of some events.
 pub(super) enum Delivered {
     /// The receiver accepted this many events.
     All(usize),
@@ -34,7 +34,7 @@ pub(super) enum Delivered {
     Gone,
 }
 
-/// What became of a message.
+/// The result of the delivery of a message.
 pub(super) enum Pushed {
     /// The number of events in the message.
     Done(usize),
@@ -42,7 +42,7 @@ pub(super) enum Pushed {
     TooLong,
 }
 
-/// What became of one attempt.
+/// The result of one attempt.
 enum Attempt {
     Taken,
     Gone,

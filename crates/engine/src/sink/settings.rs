@@ -117,12 +117,12 @@ pub enum WebhookError {
 
 /// The events a webhook wants.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct EventFilter {
     /// Empty: all events.
     names: Option<BTreeSet<&'static str>>,
 }
 
-impl Wanted {
+impl EventFilter {
     pub(super) fn new(settings: &WebhookSettings) -> Result<Self, WebhookError> {
         if settings.events.is_empty() {
             return Ok(Self { names: None });
@@ -167,7 +167,7 @@ mod tests {
         let chosen = |events: &[&str]| {
             let mut settings = settings();
             settings.events = events.iter().map(|name| (*name).to_owned()).collect();
-            Wanted::new(&settings).map(|wanted| wanted.names.map(|names| names.len()))
+            EventFilter::new(&settings).map(|wanted| wanted.names.map(|names| names.len()))
         };
         assert_eq!(chosen(&[]), Ok(None));
         assert_eq!(

@@ -33,7 +33,7 @@ pub enum StoreError {
     /// A turn contradicts what is stored.
     #[error("a write contradicts what is stored: {what}")]
     Conflict {
-        /// What is stored already.
+        /// The stored value.
         what: String,
     },
     /// Written by a newer version.
@@ -69,7 +69,7 @@ pub enum StoreError {
     /// The content of the store is damaged.
     #[error("the store is damaged: {what}")]
     Corrupt {
-        /// What was found.
+        /// The finding.
         what: String,
     },
     /// Reading or writing failed.

@@ -74,7 +74,7 @@ pub(crate) struct Sqlite {
     _handle: Option<Arc<std::fs::File>>,
 }
 
-/// What the one that writes has beside its connection.
+/// The state of the writer beside its connection.
 #[derive(Debug)]
 struct Writer {
     files: Files,

@@ -21,7 +21,7 @@ pub(crate) struct Status {
     pub(crate) ended: Option<Timestamp>,
 }
 
-/// What an execution has under way.
+/// The open work of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OpenWork {
     /// Attempts that are with workers or ready for them.
@@ -61,7 +61,7 @@ impl OpenWork {
 }
 
 impl Status {
-    /// What a row should hold for this state.
+    /// The content that a row should have for this state.
     pub(crate) fn of(state: &State, under_way: &OpenWork) -> Self {
         Self::unserved(state, under_way, &[])
     }

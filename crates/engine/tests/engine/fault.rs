@@ -497,7 +497,7 @@ async fn a_torn_end_of_the_log_loses_nothing_that_was_acknowledged() {
     let lab = Lab::new();
     let known = half_done(&lab).await;
     let lab = lab.crash_with(|folder| {
-        // What was being written when the power went: half a frame that no commit followed.
+        // An incomplete frame without a commit, as after a power failure during a write.
         use std::io::Write as _;
         let log = folder.join("store.db-wal");
         let mut file = std::fs::OpenOptions::new().append(true).open(log).unwrap();
@@ -507,8 +507,8 @@ async fn a_torn_end_of_the_log_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_goes_back_to_a_moment_that_was() {
-    // A disk that lies about what it has: what is left has to make sense.
+async fn a_truncated_log_returns_to_an_earlier_consistent_state() {
+    // A disk that reports data as stored loses it: the rest of the log must be consistent.
     let lab = Lab::new();
     lab.apply(CHAIN).await;
     lab.worker("w1", &["x"], 4).diligent();

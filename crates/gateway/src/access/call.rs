@@ -271,7 +271,7 @@ impl Access {
         (reads, payloads)
     }
 
-    /// What a page token or a cursor is bound to: it is of no use to another caller.
+    /// The identity to which a page token or a cursor is bound: another caller cannot use it.
     pub(crate) fn bound(&self, purpose: String) -> String {
         match self {
             Self::Open => purpose,
@@ -362,7 +362,7 @@ impl ApiCall {
         }
     }
 
-    /// Refuses a caller that has a permission for nothing at all.
+    /// Refuses a caller without any permission.
     pub(crate) fn enter(&self, method: &str, permission: Option<Permission>) -> Result<(), Status> {
         let Access::Ruled(ruled) = &self.access else {
             return Ok(());

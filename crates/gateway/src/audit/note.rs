@@ -14,12 +14,12 @@ use crate::service::workers::Session;
 /// What is known about a call. It is in the extensions of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Note {
-    known: Mutex<Known>,
+    known: Mutex<CallFacts>,
     effect: Notify,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known {
+pub(super) struct CallFacts {
     pub(super) actor: Option<Arc<str>>,
     pub(super) roles: Option<Arc<[Arc<str>]>>,
     /// The request was read, so that its method may have begun.
@@ -100,11 +100,11 @@ impl Note {
         self.effect.notified().await;
     }
 
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> CallFacts {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, CallFacts> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

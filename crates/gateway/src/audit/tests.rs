@@ -737,7 +737,7 @@ async fn mutations_that_fail_for_another_reason_have_a_record_each() {
             refuse(&auditor, "StartExecution", code, false).await;
         }
     }
-    // Whatever the rules said before, these may have changed something.
+    // These requests may have changed something, whatever the rules allowed before.
     for code in [Code::Unavailable, Code::DeadlineExceeded, Code::Internal] {
         refuse(&auditor, "StartExecution", code, true).await;
     }

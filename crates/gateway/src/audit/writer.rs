@@ -38,7 +38,7 @@ pub(super) struct Entry {
 /// What the thread and its callers share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    room: Mutex<Room>,
+    room: Mutex<LogSpace>,
     /// Why the last write failed; empty if it did not.
     failure: Mutex<String>,
     is_failing: AtomicBool,
@@ -47,7 +47,7 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Room {
+struct LogSpace {
     free: u64,
     admitted: u64,
 }
@@ -94,7 +94,7 @@ impl Shared {
         self.is_failing().then(|| why.clone())
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
+    fn room(&self) -> MutexGuard<'_, LogSpace> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -243,8 +243,8 @@ pub(crate) enum SignInAnswer {
 }
 
 impl SignInAnswer {
-    /// Why somebody who tried to sign in was refused, and who, if that is known. A provider that cannot be reached
-    /// refuses nobody.
+    /// The reason of a refused sign-in, and the identity if it is known. None if the provider cannot be reached:
+    /// that is a failure, not a refusal.
     pub(crate) fn refusal(&self) -> Option<(&'static str, Option<Arc<Identity>>)> {
         match self {
             Self::Page {

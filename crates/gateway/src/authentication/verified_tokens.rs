@@ -12,10 +12,10 @@ const MOST: usize = 4096;
 
 /// The identity of each token by the hash of the token. The token itself is not kept.
 #[derive(Debug, Default)]
-pub(super) struct VerifiedTokens(Mutex<Known>);
+pub(super) struct VerifiedTokens(Mutex<TokenCache>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct TokenCache {
     tokens: HashMap<[u8; 32], Verified>,
     /// Counts the changes of the keys.
     generation: u64,
@@ -72,7 +72,7 @@ impl VerifiedTokens {
         known.generation += 1;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, TokenCache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -240,7 +240,7 @@ impl Front {
                 match sign_in {
                     Some(sign_in) if kind == Kind::Page && people::is_page_load(headers) => {
                         let to = sign_in.address(request.method(), request.uri());
-                        // A session that counts for nothing must not stand beside another proof.
+                        // A session that is not accepted must not be combined with another proof.
                         let useless = jar.filter(|_| refused.is_about_session());
                         let removed = useless.map(CookieJar::remove_session);
                         people::redirect(&to, removed.into_iter().collect())
@@ -496,7 +496,8 @@ fn name_host(request: &mut Request<Body>) {
     }
 }
 
-/// Whether a proxy says that the browser reached it over TLS. A cookie is only ever made stricter by it.
+/// Whether a proxy reports that the browser uses TLS. The header is not verified, which is safe: it can only add
+/// `Secure` to a cookie.
 fn is_forwarded_over_tls(headers: &HeaderMap) -> bool {
     let scheme = headers.get("x-forwarded-proto");
     scheme.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https"))

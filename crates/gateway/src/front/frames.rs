@@ -19,14 +19,14 @@ const HEADERS: u8 = 0x1;
 const RST_STREAM: u8 = 0x3;
 const CONTINUATION: u8 = 0x9;
 
-/// The most credits a connection can have, and what it begins with. More than the settings,
-/// priorities and window updates with which any client opens a connection.
+/// Maximum and initial credits of a connection. The settings, priorities and window updates with which
+/// clients open a connection cost less.
 const MOST_CREDITS: i64 = 10_000;
 
 /// Credits for a request: a client may send two window updates, a ping and a priority with it.
 const PER_REQUEST: i64 = 4;
 
-/// One credit for so many bytes of data, in either direction. An answer to a ping (17 bytes) or to
+/// Bytes of data, in either direction, that earn one credit. An answer to a ping (17 bytes) or to
 /// settings (9 bytes) does not pay for the next one.
 const BYTES_PER_CREDIT: i64 = 32;
 
@@ -40,13 +40,13 @@ pub(super) struct Flood;
 /// What a connection speaks, as far as it was read.
 #[derive(Debug)]
 enum Reading {
-    /// So many bytes of the preface.
+    /// The number of bytes of the preface that were read.
     Preface(usize),
     /// HTTP/1: nothing to count.
     Plain,
-    /// So many bytes of a frame's header.
+    /// A frame's header, and the number of its bytes that were read.
     Header([u8; HEADER], usize),
-    /// So many bytes of a frame are still to come.
+    /// The number of bytes of a frame that are still to be read.
     Payload(usize),
 }
 

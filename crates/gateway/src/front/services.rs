@@ -1,7 +1,7 @@
 //! The gRPC services of the port, found by the name in the path.
 //!
 //! A general router matches patterns, keeps what they matched, clones a boxed service and boxes both
-//! bodies once more. A gRPC path is `/package.Service/Method` and nothing else, so that a comparison
+//! bodies again. A gRPC path is `/package.Service/Method` and nothing else, so that a comparison
 //! of names is enough, and the services decide about their methods themselves.
 
 use std::convert::Infallible;

@@ -28,7 +28,7 @@ const MAX_UNAUTHENTICATED_BYTES: usize = 2 * 1024 * 1024;
 
 /// The most bytes that wait for a flush: more than a full frame of h2 with its header.
 const MAX_GATHERED_BYTES: usize = 32 * 1024;
-/// So many bytes are written without waiting for more.
+/// From this number of bytes on, data is written without waiting for more.
 const ENOUGH_BYTES: usize = 8 * 1024;
 /// Room for gathered bytes that a connection keeps while it is idle.
 const KEPT_BYTES: usize = 4 * 1024;

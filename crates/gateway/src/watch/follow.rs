@@ -199,7 +199,7 @@ async fn drain(
         };
         let item = item?;
         if item == Watched::InSync && topic.key.execution().is_none() {
-            // Executions that finished while nobody followed them are read, so that their ends are reported.
+            // Executions that finished while the topic was not followed are read, so that their ends are reported.
             listed::check(upstream, topic, &topic.absent(listed::MOST_CHECKED)).await?;
         }
         *in_sync |= item == Watched::InSync;

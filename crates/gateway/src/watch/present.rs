@@ -21,13 +21,13 @@ const MOST_GONE: usize = 1_024;
 const MOST_LEFT: usize = 1_024;
 
 /// An execution as last seen. Its wire form is made once, however many readers there are.
-pub(super) struct Seen {
+pub(super) struct CachedExecution {
     pub(super) execution: Execution,
     look: u64,
     message: OnceLock<v1::Execution>,
 }
 
-impl Seen {
+impl CachedExecution {
     fn new(execution: Execution) -> Self {
         Self {
             look: execution.look(),
@@ -115,8 +115,8 @@ pub(super) struct TooMany;
 /// What became of a sighting.
 pub(super) enum Taken {
     Change {
-        before: Option<Arc<Seen>>,
-        after: Arc<Seen>,
+        before: Option<Arc<CachedExecution>>,
+        after: Arc<CachedExecution>,
     },
     Nothing,
     /// The push reported a lower version than before, and the provider was not restarted. The sighting is not
@@ -132,7 +132,7 @@ pub(super) struct Present {
     left: VecDeque<ExecutionId>,
     /// The provider has reported what there is, so that what it pushes now is news.
     in_sync: bool,
-    known: BTreeMap<ExecutionId, Known>,
+    known: BTreeMap<ExecutionId, WatchEntry>,
     round: u64,
     /// The newest removals, oldest first.
     gone: VecDeque<(Instant, ExecutionId)>,
@@ -140,25 +140,25 @@ pub(super) struct Present {
     forgotten_until: Option<Instant>,
 }
 
-struct Known {
-    seen: Arc<Seen>,
+struct WatchEntry {
+    seen: Arc<CachedExecution>,
     version: Option<Version>,
     /// How often the provider had been restarted when it reported the version.
     restart_count: u64,
     /// What the push reported last.
-    pushed: Option<Pushed>,
+    pushed: Option<PushedVersion>,
     taken: Instant,
     round: u64,
 }
 
 /// A version that the push reported.
 #[derive(Clone, Copy)]
-struct Pushed {
+struct PushedVersion {
     version: Version,
     restart_count: u64,
 }
 
-impl Pushed {
+impl PushedVersion {
     fn new(version: Option<Version>, source: Source) -> Option<Self> {
         match source {
             Source::Push { restart_count } => version.map(|version| Self {
@@ -175,9 +175,10 @@ impl Pushed {
     }
 }
 
-impl Known {
-    /// Whether a sighting is newer than this one. The versions of one process of the provider decide; where
-    /// they cannot, the push reports in order, and an answer counts if it was asked for after this was taken.
+impl WatchEntry {
+    /// Whether a sighting is newer than this entry. The versions decide if both are from one process of the
+    /// provider. If not, a pushed report is newer, because reports come in order, and an answer is newer if it
+    /// was requested after this entry was stored.
     fn is_older_than(&self, version: Option<Version>, source: Source) -> bool {
         let is_restarted = source.restart_count() > self.restart_count;
         match (self.version, version, source) {
@@ -202,13 +203,13 @@ impl Present {
         }
     }
 
-    pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<Seen>> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Arc<CachedExecution>> {
         let known = self.known.values().filter(move |known| self.shows(known));
         known.map(|known| &known.seen)
     }
 
     /// Whether a known execution is part of the current set.
-    fn shows(&self, known: &Known) -> bool {
+    fn shows(&self, known: &WatchEntry) -> bool {
         self.follows.shows(&known.seen.execution)
     }
 
@@ -269,7 +270,7 @@ impl Present {
     pub(super) fn see(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
         let taken = self.take(sighting, source)?;
         if let Taken::Change { before, after } = &taken {
-            let left = |seen: &Seen| !self.follows.shows(&seen.execution);
+            let left = |seen: &CachedExecution| !self.follows.shows(&seen.execution);
             if left(after) && !before.as_ref().is_some_and(|before| left(before)) {
                 self.trim_left(after.execution.name.id.clone());
             }
@@ -279,13 +280,13 @@ impl Present {
 
     fn take(&mut self, sighting: Sighting, source: Source) -> Result<Taken, TooMany> {
         let Sighting { execution, version } = sighting;
-        let seen = Seen::new(execution);
+        let seen = CachedExecution::new(execution);
         let round = self.round;
         let id = seen.execution.name.id.clone();
         match self.known.get_mut(&id) {
             Some(known) => {
                 known.round = round;
-                let pushed = Pushed::new(version, source);
+                let pushed = PushedVersion::new(version, source);
                 if let (Some(before), Some(pushed)) = (known.pushed, pushed)
                     && before.is_decreased_by(pushed)
                 {
@@ -320,11 +321,11 @@ impl Present {
                     return Err(TooMany);
                 }
                 let after = Arc::new(seen);
-                let known = Known {
+                let known = WatchEntry {
                     seen: after.clone(),
                     version,
                     restart_count: source.restart_count(),
-                    pushed: Pushed::new(version, source),
+                    pushed: PushedVersion::new(version, source),
                     taken: Instant::now(),
                     round,
                 };
@@ -348,7 +349,7 @@ impl Present {
     }
 
     /// Removes an execution, if it is known.
-    pub(super) fn forget(&mut self, id: &ExecutionId) -> Option<Arc<Seen>> {
+    pub(super) fn forget(&mut self, id: &ExecutionId) -> Option<Arc<CachedExecution>> {
         if self.gone.len() == MOST_GONE {
             self.forgotten_until = self.gone.pop_front().map(|(at, _)| at);
         }
@@ -585,12 +586,12 @@ mod tests {
             })
         ));
         assert_eq!(shown(&present), []);
-        // One that began and ended between two reports.
+        // An execution that began and ended between two reports.
         let short = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
         assert!(matches!(short, Ok(Taken::Change { before: None, .. })));
         let again = present.see(sighting("b", SUCCEEDED, Some(1)), PUSH);
         assert!(matches!(again, Ok(Taken::Nothing)));
-        // A read of something that finished long ago is no news.
+        // A read of an execution that finished before the watch began is not a change.
         let read = present.see(sighting("old", SUCCEEDED, Some(1)), answer(Instant::now()));
         assert!(matches!(read, Ok(Taken::Nothing)));
         // An execution that is open again is part of the set again.

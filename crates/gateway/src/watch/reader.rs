@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 
 use super::coverage::Coverage;
 use super::hub::{Hub, Membership};
-use super::present::Seen;
+use super::present::CachedExecution;
 use super::topic::{Change, News as TopicNews};
 use crate::access::Access;
 use crate::parent::Parent;
@@ -77,7 +77,7 @@ pub(crate) struct Reader {
     cursor: Cursor,
     news: SelectAll<TopicStream>,
     /// The current set, still to be sent.
-    present: VecDeque<Arc<Seen>>,
+    present: VecDeque<Arc<CachedExecution>>,
     /// Changes since the cursor, still to be sent.
     missed: VecDeque<(usize, Arc<Change>)>,
     /// A bookmark is owed once the current set is sent.
@@ -288,7 +288,8 @@ impl Reader {
     fn tell(&mut self, index: usize, change: &Change) -> Option<Response> {
         let topic = &self.members[index].topic;
         self.cursor[index] = (topic.epoch, change.sequence);
-        let admitted = |seen: &Option<Arc<Seen>>| seen.clone().filter(|seen| self.admits(seen));
+        let admitted =
+            |seen: &Option<Arc<CachedExecution>>| seen.clone().filter(|seen| self.admits(seen));
         let readable = || change.after.clone().filter(|seen| self.reads(seen));
         let (kind, shown) = match (admitted(&change.before), admitted(&change.after)) {
             (None, None) => return None,
@@ -305,15 +306,15 @@ impl Reader {
     }
 
     /// Whether the caller wants an execution, and may know of it.
-    fn admits(&self, seen: &Seen) -> bool {
+    fn admits(&self, seen: &CachedExecution) -> bool {
         self.filter.admits(&seen.execution) && self.reads(seen)
     }
 
-    fn reads(&self, seen: &Seen) -> bool {
+    fn reads(&self, seen: &CachedExecution) -> bool {
         self.access.reads(&seen.execution)
     }
 
-    fn message(&self, seen: &Seen) -> v1::Execution {
+    fn message(&self, seen: &CachedExecution) -> v1::Execution {
         let mut message = seen.message();
         self.access.redact(&seen.execution, &mut message);
         message

@@ -12,7 +12,9 @@ use tokio::sync::{Notify, broadcast, watch};
 use tonic::{Code, Status};
 
 use super::pace::Pace;
-use super::present::{Asked, Bound, Follows, Present, Seen, Sighting, Source, Taken, TooMany};
+use super::present::{
+    Asked, Bound, CachedExecution, Follows, Present, Sighting, Source, Taken, TooMany,
+};
 use crate::settings::UpstreamSettings;
 
 /// What a topic is about.
@@ -70,8 +72,8 @@ impl TopicKey {
 /// execution came, changed or went without remembering anything.
 pub(super) struct Change {
     pub(super) sequence: u64,
-    pub(super) before: Option<Arc<Seen>>,
-    pub(super) after: Option<Arc<Seen>>,
+    pub(super) before: Option<Arc<CachedExecution>>,
+    pub(super) after: Option<Arc<CachedExecution>>,
 }
 
 /// What readers of a topic receive.
@@ -131,7 +133,7 @@ struct Inner {
 /// A consistent view to begin reading from.
 pub(super) struct Snapshot {
     pub(super) sequence: u64,
-    pub(super) present: Vec<Arc<Seen>>,
+    pub(super) present: Vec<Arc<CachedExecution>>,
     pub(super) news: broadcast::Receiver<News>,
 }
 
@@ -295,7 +297,7 @@ impl Topic {
         self.inner().present.begin_round();
     }
 
-    /// The executions that were not seen since the round began, at most so many.
+    /// The executions that were not reported since the round began, up to a maximum.
     pub(super) fn absent(&self, most: usize) -> Vec<ExecutionId> {
         self.inner().present.absent().take(most).cloned().collect()
     }
@@ -359,7 +361,12 @@ impl Topic {
         shown.any(|seen| !seen.execution.sub_state.is_terminal())
     }
 
-    fn publish(&self, inner: &mut Inner, before: Option<Arc<Seen>>, after: Option<Arc<Seen>>) {
+    fn publish(
+        &self,
+        inner: &mut Inner,
+        before: Option<Arc<CachedExecution>>,
+        after: Option<Arc<CachedExecution>>,
+    ) {
         inner.sequence += 1;
         let change = Arc::new(Change {
             sequence: inner.sequence,

@@ -9,7 +9,7 @@ use stateway_provider_api::{Call, Verb, View, WatchScope, Watched};
 use tonic::{Code, Status};
 
 use super::hub::Hub;
-use super::present::Seen;
+use super::present::CachedExecution;
 use super::reader::gone;
 use super::topic::{Subject, TopicKey};
 use crate::status::Refusal;
@@ -45,7 +45,7 @@ impl Hub {
         let member = self.join(upstream, key)?;
         let synced = tokio::time::timeout_at(deadline.into(), member.topic.synced()).await;
         synced.unwrap_or_else(|_| Err(no_answer(name)))?;
-        let ends = |seen: &Seen| {
+        let ends = |seen: &CachedExecution| {
             let shown = seen.execution.sub_state;
             shown.is_terminal() || wanted.contains(&shown)
         };

@@ -124,7 +124,7 @@ fn a_start_writes_everything_arms_one_alarm_and_answers() {
     assert!(output(&answer)["done"]["seen"]["view"].is_object());
 }
 
-/// The calls that nobody waits for.
+/// The calls without a response.
 fn calls(frames: &[Frame]) -> Vec<OneWayCall> {
     let calls = frames.iter().filter(|frame| frame.ty == ONE_WAY_CALL);
     let calls = calls.map(|frame| OneWayCall::decode(frame.body.clone()).unwrap());

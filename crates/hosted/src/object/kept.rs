@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// What an object remembers beside the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct ObjectRecord {
     v: u32,
     /// For when the alarm is armed.
     #[serde(
@@ -69,12 +69,12 @@ pub(super) struct Lease {
 
 /// Whether a request came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    No,
+pub(super) enum Repetition {
+    First,
     Repeated,
 }
 
-impl Kept {
+impl ObjectRecord {
     pub(super) fn new(
         (id, definition): (Arc<str>, Arc<str>),
         start: (Arc<str>, Arc<str>),
@@ -138,11 +138,11 @@ impl Kept {
     }
 
     /// Whether this request came before.
-    pub(super) fn seen(&self, id: &str, body: &str) -> Result<Seen, Refusal> {
+    pub(super) fn seen(&self, id: &str, body: &str) -> Result<Repetition, Refusal> {
         let mut known = self.requests.iter().chain([&self.start]);
         match known.find(|(known, _)| **known == *id) {
-            None => Ok(Seen::No),
-            Some((_, known)) if **known == *body => Ok(Seen::Repeated),
+            None => Ok(Repetition::First),
+            Some((_, known)) if **known == *body => Ok(Repetition::Repeated),
             Some(_) => Err(Refusal::new(
                 ErrorKind::AlreadyExists,
                 "REQUEST_ID_REUSED",

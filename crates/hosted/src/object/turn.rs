@@ -15,7 +15,7 @@ use stateway_machine::{
 };
 use stateway_model::{ErrorKind, ExecutionId, Labels};
 
-use super::kept::{Kept, Lease, Seen};
+use super::kept::{Lease, ObjectRecord, Repetition};
 use super::{
     DEFINITION, INPUT, MAX_CLAIM_BYTES, MAX_VALUE_BYTES, Message, OUTPUT, STATE, Turn, VIEW, Write,
     events_key,
@@ -36,7 +36,7 @@ const LONGEST_ID: usize = 128;
 
 /// An execution in memory while a request is carried out.
 pub(super) struct Execution {
-    kept: Kept,
+    kept: ObjectRecord,
     state: State,
     events: Vec<Event>,
     withdrawn: Vec<WithdrawnTask>,
@@ -72,7 +72,7 @@ impl Execution {
         let id: Arc<str> = object.into();
         let body = request.body.clone().unwrap_or_default();
         let not_before = start.not_before.filter(|due| *due > request.at);
-        let kept = Kept::new(
+        let kept = ObjectRecord::new(
             (Arc::clone(&id), start.definition),
             (Arc::clone(&request.id), body),
             start.labels,
@@ -101,12 +101,16 @@ impl Execution {
     }
 
     /// An execution of which this is stored.
-    pub(super) fn load(kept: Kept, plan: Arc<Plan>, snapshot: &[u8]) -> Result<Self, String> {
+    pub(super) fn load(
+        kept: ObjectRecord,
+        plan: Arc<Plan>,
+        snapshot: &[u8],
+    ) -> Result<Self, String> {
         let state = restore(plan, snapshot).map_err(|error| error.to_string())?;
         Ok(Self::of(kept, state))
     }
 
-    fn of(kept: Kept, state: State) -> Self {
+    fn of(kept: ObjectRecord, state: State) -> Self {
         Self {
             kept,
             state,
@@ -129,8 +133,8 @@ impl Execution {
     ) -> Result<(), Refusal> {
         if let Some(body) = &request.body {
             match self.kept.seen(&request.id, body)? {
-                Seen::Repeated => return Ok(()),
-                Seen::No => {}
+                Repetition::Repeated => return Ok(()),
+                Repetition::First => {}
             }
         }
         match work {

@@ -29,7 +29,7 @@ struct Position {
 }
 
 /// An event of a log, and where it is stored.
-struct Found {
+struct StoredEvent {
     branch: u32,
     first: u64,
     event: Event,
@@ -54,7 +54,7 @@ impl<P: HostPort> HostedProvider<P> {
         let full = request.view == View::Full;
         let (mut page, mut bytes) = (HistoryPage::default(), 0);
         let mut last = at.unwrap_or_default();
-        for Found {
+        for StoredEvent {
             branch,
             first,
             event,
@@ -98,7 +98,7 @@ impl<P: HostPort> HostedProvider<P> {
         request: &HistoryRequest,
         at: Option<Position>,
         limit: usize,
-    ) -> Result<(Vec<Found>, Option<Numbering>)> {
+    ) -> Result<(Vec<StoredEvent>, Option<Numbering>)> {
         let from = at.map_or_else(String::new, |at| events_key(at.branch, at.first));
         let after = at.map_or((0, 0), |at| (at.branch, at.sequence));
         let object = (ObjectKind::Execution, request.id.as_str());
@@ -124,7 +124,7 @@ impl<P: HostPort> HostedProvider<P> {
             };
             let events = row.decode();
             let events = events.map_err(|error| damaged(Verb::History, &error.to_string()))?;
-            let events = events.into_iter().map(|event| Found {
+            let events = events.into_iter().map(|event| StoredEvent {
                 branch,
                 first,
                 event,
@@ -147,14 +147,14 @@ impl<P: HostPort> HostedProvider<P> {
         call: &Call,
         request: &HistoryRequest,
         at: Option<Position>,
-    ) -> Result<(Vec<Found>, Option<Numbering>)> {
+    ) -> Result<(Vec<StoredEvent>, Option<Numbering>)> {
         let log = self.log(call, Verb::History, &request.id).await?;
         let before = at.map(|at| (at.branch, at.sequence));
         let events = log.events(Verb::History)?.into_iter().rev();
         let events = events.filter(|(branch, event)| {
             before.is_none_or(|before| (*branch, event.sequence) < before)
         });
-        let found = events.map(|(branch, event)| Found {
+        let found = events.map(|(branch, event)| StoredEvent {
             branch,
             first: 0,
             event,

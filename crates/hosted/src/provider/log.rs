@@ -5,7 +5,9 @@ use std::sync::Arc;
 use stateway_machine::{Event, Fact};
 use stateway_model::{ErrorKind, ExecutionId};
 use stateway_provider_api::{Call, Error, Result, Verb};
-use stateway_replay::recording::{Grown, MOST_RECORDED_EVENTS, Recording, Row, Source, count};
+use stateway_replay::recording::{
+    BranchOrigin, MOST_RECORDED_EVENTS, Recording, Row, Source, count,
+};
 use stateway_replay::{Numbering, lineage};
 
 use super::{HostPort, HostedProvider, ObjectKind, stored};
@@ -77,7 +79,7 @@ impl StoredLog {
     }
 
     /// Where branches grew from others.
-    pub(super) fn branches(&self) -> &[Grown] {
+    pub(super) fn branches(&self) -> &[BranchOrigin] {
         &self.recording.branches
     }
 
@@ -174,8 +176,8 @@ impl<P: HostPort> HostedProvider<P> {
 }
 
 /// Where branches grew from others, by the first event of each.
-fn grown(verb: Verb, rows: &[Row]) -> Result<Vec<Grown>> {
-    let mut found: Vec<Grown> = Vec::new();
+fn grown(verb: Verb, rows: &[Row]) -> Result<Vec<BranchOrigin>> {
+    let mut found: Vec<BranchOrigin> = Vec::new();
     for row in rows.iter().filter(|row| row.branch != 0) {
         if found.iter().any(|known| known.branch == row.branch) {
             continue;
@@ -190,7 +192,7 @@ fn grown(verb: Verb, rows: &[Row]) -> Result<Vec<Grown>> {
             ..
         }) = events.first().map(|first| &first.fact)
         {
-            found.push(Grown {
+            found.push(BranchOrigin {
                 branch: *branch,
                 parent: *parent,
                 cutoff: *cutoff,

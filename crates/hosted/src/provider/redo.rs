@@ -21,16 +21,16 @@ use crate::message::{Done, ForkWork, ObjectRequest, RedoWork, Refusal, VERSION, 
 use crate::observation;
 
 const VERB: Verb = Verb::RetryFrom;
-/// How often a log is read again that changed while it was read.
+/// How often the log is read if it changes while it is read.
 const MOST_TRIES: usize = 5;
 
-/// A log up to where it is left, and what runs again.
-struct Left {
-    /// The state that is left.
+/// A log up to the point of the retry, and the steps that run again.
+struct RetryPoint {
+    /// The state before the retry.
     state: State,
     /// The events that are kept.
     events: Vec<Event>,
-    /// The state where the log is left.
+    /// The state at the point of the retry.
     before: State,
     redo: Redo,
 }
@@ -95,7 +95,12 @@ impl<P: HostPort> HostedProvider<P> {
     }
 
     /// Finds where the log is left.
-    fn leave(&self, call: &Call, recording: &Recording, wanted: &RedoRequest) -> Result<Left> {
+    fn leave(
+        &self,
+        call: &Call,
+        recording: &Recording,
+        wanted: &RedoRequest,
+    ) -> Result<RetryPoint> {
         let unreadable = |error: &dyn std::fmt::Display| damaged(VERB, &error.to_string());
         let rejected = |rejection| refused(VERB, Refusal::from(&rejection));
         let mut events = recording.log(None).map_err(|error| unreadable(&error))?;
@@ -114,7 +119,7 @@ impl<P: HostPort> HostedProvider<P> {
         events.truncate(kept);
         let before = replay(plan, &events).map_err(|error| unreadable(&error))?;
         let redo = cut.redo(&before, wanted).map_err(rejected)?;
-        Ok(Left {
+        Ok(RetryPoint {
             state,
             events,
             before,
@@ -128,7 +133,7 @@ impl<P: HostPort> HostedProvider<P> {
         call: &Call,
         request: &RetryFromRequest,
         body: &Body,
-        (recording, left): (&Recording, Left),
+        (recording, left): (&Recording, RetryPoint),
     ) -> Result<Done> {
         if request.execution_id.is_some() {
             let message = "only a succeeded execution is forked; this one keeps its name";
@@ -136,7 +141,7 @@ impl<P: HostPort> HostedProvider<P> {
                 .with_reason("NOT_FORKED")
                 .with_hint("Leave the id of the new execution out."));
         }
-        let Left {
+        let RetryPoint {
             state,
             before,
             redo,
@@ -161,7 +166,7 @@ impl<P: HostPort> HostedProvider<P> {
         call: &Call,
         request: &RetryFromRequest,
         body: &Body,
-        (recording, left): (&Recording, Left),
+        (recording, left): (&Recording, RetryPoint),
     ) -> Result<Done> {
         let id = match &request.execution_id {
             Some(id) => id.clone(),

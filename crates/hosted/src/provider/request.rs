@@ -93,7 +93,7 @@ pub(super) fn is_json(content_type: &str) -> bool {
 }
 
 impl<P: HostPort> HostedProvider<P> {
-    /// Refuses a definition that the engine cannot store, or whose HTTP steps nobody would do.
+    /// Refuses a definition that the engine cannot store, or with HTTP steps while no address is allowed.
     pub(super) fn check_portable(&self, source: &str, name: &str) -> Result<()> {
         let mut reasons = self.host.port.limits().exceeded(source);
         // What is wrong with a source is the object's to report.

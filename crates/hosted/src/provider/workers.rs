@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::{Host, HostPort, HostedProvider};
 use crate::message::Done;
-use book::Book;
+use book::WorkerBook;
 pub use http::{HttpAttempt, HttpCall, HttpSteps};
 use session::Session;
 
@@ -59,19 +59,19 @@ pub(super) struct Dispatch<P> {
 
 struct Shared<P> {
     host: Arc<Host<P>>,
-    book: Mutex<Book>,
+    book: Mutex<WorkerBook>,
     wake: Notify,
 }
 
 impl<P> Shared<P> {
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+    fn book(&self) -> std::sync::MutexGuard<'_, WorkerBook> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<P: HostPort> Dispatch<P> {
     pub(super) fn new(host: Arc<Host<P>>) -> Self {
-        let book = Mutex::new(Book::new(host.port.pace()));
+        let book = Mutex::new(WorkerBook::new(host.port.pace()));
         Self {
             shared: Arc::new(Shared {
                 host,
@@ -141,7 +141,7 @@ impl<P: HostPort> Workers for HostedProvider<P> {
         let is_empty = shared.book().is_empty();
         let queue = if is_empty {
             // Without workers of its own, a gateway does not follow the tasks that wait.
-            let mut book = Book::default();
+            let mut book = WorkerBook::default();
             run::each_open_view(shared, |seen| book.count(&seen)).await?;
             book.queue(Instant::now(), self.now())
         } else {

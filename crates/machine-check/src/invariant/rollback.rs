@@ -25,8 +25,8 @@ pub(super) struct Rollback {
 #[derive(Debug)]
 struct Done {
     step: Arc<str>,
-    /// Whether a rollback has to compensate it; it need not where nobody knows whether it completed
-    /// and the definition says so.
+    /// Whether a rollback must compensate the step. False if the outcome of the step is unknown and the
+    /// definition does not ask for a compensation then.
     owed: bool,
 }
 
@@ -133,7 +133,7 @@ impl Rollback {
         for step in &self.unanswered {
             let named = live.left_behind().contains(step);
             ensure(named || !has_effects(live, step), || {
-                format!("nobody answered for {step}, and it is neither compensated nor named")
+                format!("{step} was never answered, and is neither compensated nor named")
             })?;
         }
         Ok(())

@@ -32,7 +32,7 @@ impl Book {
             let had = self.tasks.remove(&withdrawn.key);
             let fits = had.is_some_and(|order| order.worker == withdrawn.worker);
             if !fits && !step.reconcile {
-                return Err(format!("{withdrawn:?} is withdrawn, and nobody has it"));
+                return Err(format!("{withdrawn:?} is withdrawn, but no worker has it"));
             }
         }
         for child in &step.end_children {

@@ -70,9 +70,9 @@ pub struct Resolver<'r> {
     pub operators: &'r [Arc<str>],
 }
 
-/// Whether a person may resolve every escalation of an execution that nobody has resolved yet, those
-/// included that were open when the execution ended. Running a part of the execution again replaces
-/// these decisions, so it needs the same right.
+/// Whether a person may resolve every unresolved escalation of an execution, including those that were
+/// open when the execution ended. Running a part of the execution again replaces these decisions, so it
+/// needs the same right.
 ///
 /// # Errors
 /// The first reason why the person may not.

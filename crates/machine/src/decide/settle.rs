@@ -79,7 +79,7 @@ fn rejected(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
 
 fn expired(draft: &mut Draft<'_>, ix: StepIx, define: &Step) {
     let StepKind::Approval(approval) = &define.kind else {
-        // An approval that a policy asked for: nobody said that the step may fail for it.
+        // A policy rule asked for this approval. The definition does not say how the step reacts, so it escalates.
         return escalate(draft, ix, Reason::TimedOut);
     };
     match approval.on_expiry {

@@ -1,4 +1,4 @@
-//! Signals: kept when early, given once and in order, refused when nobody can take them.
+//! Signals: stored if they come early, delivered once and in order, refused if no step can take them.
 
 use std::sync::Arc;
 

@@ -97,7 +97,7 @@ pub(super) fn count_unmet<L: Ledger>(l: &mut L) {
     meet_dependants(l, settled);
 }
 
-/// Takes these settled steps off what their dependants wait for; the dependants that wait for nothing
+/// Removes these settled steps from the waits of their dependants; the dependants without further waits
 /// any more.
 fn meet_dependants<L: Ledger>(l: &mut L, mut settled: Vec<StepIx>) -> Vec<StepIx> {
     let plan = std::sync::Arc::clone(&l.head().plan);

@@ -58,8 +58,8 @@ fn escalates<L: Ledger>(l: &L, step: &str) -> Ending {
     escalated.map_or(Ending::RolledBack, Ending::Escalated)
 }
 
-/// A step that nobody answered for takes its place in the order of completion, in case it did
-/// complete. One that failed or was skipped stays so until it is compensated.
+/// A step whose outcome is unknown takes its place in the order of completion, in case it has completed.
+/// A step that failed or was skipped keeps its state until it is compensated.
 pub(super) fn unknown<L: Ledger>(l: &mut L, ix: StepIx, compensate: bool, event: &Event) {
     let over = matches!(l.run(ix).state, StepState::Failed | StepState::Skipped);
     if !over {

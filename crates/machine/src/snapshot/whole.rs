@@ -110,7 +110,7 @@ fn counts_agree(state: &State) -> Checked {
     )
 }
 
-/// Each step completes once, so that the way back over completed steps comes to an end.
+/// Each step completes once, so that the backward walk over completed steps ends.
 fn completions_end(state: &State) -> Checked {
     let mut led_to = vec![false; state.steps.len()];
     let head = state.head.last_completed.into_iter();

@@ -93,10 +93,10 @@ pub(crate) struct StepRun {
     /// Its worker or child was asked to cancel, because the execution ends.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) cancelling: bool,
-    /// Nobody knows whether it completed, and the rollback has recorded that.
+    /// Its outcome is unknown, and the rollback has recorded that.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) unknown: bool,
-    /// An attempt may have taken effect although nobody answered for it: a rollback has to know.
+    /// An attempt without an answer may have had effects. A rollback takes this into account.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) effects_unknown: bool,
     /// The request of a policy rule that the attempt waits for.
@@ -111,14 +111,14 @@ pub(crate) struct StepRun {
     /// The role that decides while the step is escalated; nothing where the definition names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) escalation_role: Option<Arc<str>>,
-    /// The step was escalated and nobody with the right to do so has resolved the escalation. The
-    /// end of the execution does not change that.
+    /// The step was escalated, and no person with the right to do so has resolved the escalation. The end
+    /// of the execution does not change that.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) unresolved: bool,
     /// The attempt that a person lets run although the budget is used up; 0: none.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) over_budget: u32,
-    /// What its attempts cost so far.
+    /// The usage of its attempts so far.
     #[serde(skip_serializing_if = "Usage::is_zero")]
     pub(crate) usage: Usage,
     /// What its attempts cost on abandoned branches.

@@ -32,7 +32,7 @@ pub trait Store: Send + Sync {
 pub struct PurgeExecutionsRequest {
     /// How long ago they ended.
     pub age: PurgeAge,
-    /// At most so many.
+    /// The maximum number of results.
     pub limit: usize,
     /// Only count them.
     pub dry_run: bool,

@@ -35,7 +35,7 @@ pub struct PublishRequest {
     pub request_id: RequestId,
 }
 
-/// What an event led to.
+/// The result of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Published {
     /// The executions that it started, now or when it was first published.

@@ -107,7 +107,7 @@ impl Filter {
 
     /// Whether an execution of this provider and in this sub-state can pass. `None` means any provider, or
     /// any sub-state.
-    pub(super) fn could_admit(&self, known: Known<'_>) -> bool {
+    pub(super) fn could_admit(&self, known: KnownFields<'_>) -> bool {
         self.outcomes_of(&|term: &Term| term.outcomes(known))
             .may_hold
     }
@@ -115,7 +115,7 @@ impl Filter {
 
 /// What is known of an execution before it has been read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Known<'k> {
+pub(super) struct KnownFields<'k> {
     pub(super) provider: Option<&'k ProviderId>,
     pub(super) sub_state: Option<SubState>,
 }
@@ -187,7 +187,7 @@ impl Term {
         }
     }
 
-    fn outcomes(&self, known: Known<'_>) -> Outcomes {
+    fn outcomes(&self, known: KnownFields<'_>) -> Outcomes {
         match (self, known.sub_state, known.provider) {
             (Self::SubState(equality, wanted), Some(state), _) => {
                 Outcomes::certain(equality.holds(state == *wanted))
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn what_could_be_admitted_is_never_less_than_what_is() {
-        let known = Known {
+        let known = KnownFields {
             provider: None,
             sub_state: Some(SubState::BackingOff),
         };

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use stateway_model::{Execution, ProviderId, SubState, WaitKind};
 
-use super::evaluate::Known;
+use super::evaluate::KnownFields;
 use super::{Comparison, DefinitionPattern, Equality, Field, Filter, Term, TimeField};
 
 /// What any execution that passes the filter must have. A provider may ignore the hints: the
@@ -104,7 +104,7 @@ impl Filter {
     pub fn hints(&self, provider: &ProviderId) -> Hints {
         let mut hints = Hints::none();
         hints.sub_states.retain(|state| {
-            self.could_admit(Known {
+            self.could_admit(KnownFields {
                 provider: Some(provider),
                 sub_state: Some(*state),
             })
@@ -140,7 +140,7 @@ impl Filter {
     /// Whether any execution of this provider could pass: if not, it need not be asked.
     #[must_use]
     pub fn concerns(&self, provider: &ProviderId) -> bool {
-        self.could_admit(Known {
+        self.could_admit(KnownFields {
             provider: Some(provider),
             sub_state: None,
         })

@@ -34,8 +34,8 @@ pub fn markdown(table: &Table) -> String {
         page.push('\n');
     }
     page.push_str(
-        "A sub-state marked * is what the word alone means; open steps, attempts and waits \
-         refine it.\nA native state that is in no row shows as `running` with basis `DEFAULTED`.\n",
+        "A state marked * is the default for the native state; open steps, attempts and waits \
+         can change it.\nA native state that is in no row shows as `running` with basis `DEFAULTED`.\n",
     );
     page
 }

@@ -106,7 +106,7 @@ impl Intercept for Turns {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        // Calls that the SDK makes for itself, for credentials, are none of the service's.
+        // The SDK also makes calls of its own, for credentials. They use no quota of the service.
         let _ = PRESENT.try_with(|present| {
             if present.attempts.get() > 0 {
                 present.quotas.spend(present.api);

@@ -198,7 +198,7 @@ impl Fold {
         self.visits.len() - 1
     }
 
-    /// A visit of which not even the name is known: its entry was not read.
+    /// A visit without a known name, because its entry was not read.
     pub(super) fn anonymous(&mut self, event: &Event) -> Place {
         let mut visit = Visit::new(ROOT, String::new(), "", event);
         visit.entered_at = None;

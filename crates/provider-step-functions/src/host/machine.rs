@@ -1,11 +1,11 @@
 //! The state machine whose executions are objects. Pure.
 //!
-//! An execution waits in the state `Gate` for its task token. Whoever completes the task gives the output, and
-//! the output is the input of the next visit: a loop, in which Step Functions stores every turn of the object.
-//! A task token can be completed once, so of two gateways that have read the same turn one writes the next.
+//! An execution waits in the state `Gate` for its task token. A gateway completes the task with
+//! an output, which is the input of the next visit to `Gate`: in this loop Step Functions stores every turn of the
+//! object. A task token can be used once, so only one of two gateways that have read the same turn writes the next.
 //!
-//! The resource of the gate sends a heartbeat for its own token. That call does nothing; but it is a
-//! call with the token as a parameter, so the token stands in the history, where every gateway reads it.
+//! The resource of the gate sends a heartbeat for its own token. The call has no effect, but its
+//! parameter is the token, so that every gateway can read the token in the history.
 //! A token may be used as soon as the history shows `TaskSubmitted`: before that, the heartbeat would fail.
 
 /// The version in the names of the state machines. Another text of the machine needs another version.
@@ -26,7 +26,7 @@ pub(crate) const FAILED: &str = "Stateway.Failed";
 /// The object continues in its next generation.
 pub(crate) const CONTINUED: &str = "Stateway.Continued";
 
-/// So many days after its start an object continues in another generation. Step Functions ends an execution
+/// The number of days after its start when an object continues in another generation. Step Functions ends an execution
 /// after a year.
 pub(crate) const MOST_DAYS: i64 = 300;
 

@@ -454,7 +454,7 @@ mod tests {
             assert_eq!(mirror.next_due(), Some(at(due)), "{is_own}");
             assert!(mirror.due(at(due - 1), 10).is_empty());
             assert_eq!(mirror.due(at(due), 10), [key()]);
-            // While somebody attends to it, nobody else does.
+            // While one task handles the execution, it is not due for another one.
             assert!(mirror.due(at(due + 100_000), 10).is_empty());
             mirror.attended(&key(), false, at(due));
             assert!(

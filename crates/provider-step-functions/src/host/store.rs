@@ -230,7 +230,7 @@ impl Store {
             .store(next.clamp(SETTLE.0, SETTLE.1), Ordering::Relaxed);
     }
 
-    /// The call of something that nobody waits for.
+    /// A call of the gateway itself, without a caller.
     pub(crate) fn own_call() -> Call {
         Call::within(Duration::from_secs(30))
     }

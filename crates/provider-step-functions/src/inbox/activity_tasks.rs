@@ -34,7 +34,7 @@ impl Address {
 
 /// A task that was taken. It has no `Debug`, because a token that is logged could be used to answer it.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct HeldTask {
     pub(crate) address: Address,
     pub(crate) token: String,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Held {
 /// The tasks of one activity: taken ones, and the addresses that callers wait for.
 #[derive(Default)]
 pub(super) struct ActivityTasks {
-    held: Vec<Held>,
+    held: Vec<HeldTask>,
     wanted: Vec<(u64, Address)>,
     tickets: u64,
     pub(super) is_polled: bool,
@@ -56,7 +56,7 @@ impl ActivityTasks {
     }
 
     /// Keeps a task. A newer one with the same address is another attempt: the older one is over.
-    pub(super) fn keep(&mut self, task: Held) {
+    pub(super) fn keep(&mut self, task: HeldTask) {
         self.held.retain(|held| held.address != task.address);
         self.held.push(task);
     }
@@ -103,8 +103,8 @@ mod tests {
         }
     }
 
-    fn held(execution: &str, index: Option<u64>, token: &str) -> Held {
-        Held {
+    fn held(execution: &str, index: Option<u64>, token: &str) -> HeldTask {
+        HeldTask {
             address: address(execution, index),
             token: token.to_owned(),
         }

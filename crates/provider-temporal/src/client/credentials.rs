@@ -25,11 +25,11 @@ pub(crate) enum ApiKey {
 #[derive(Debug)]
 pub(crate) struct KeyFile {
     path: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<LoadedKey>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct LoadedKey {
     header: MetadataValue<Ascii>,
     stamp: Stamp,
     checked: Instant,
@@ -99,7 +99,7 @@ impl KeyFile {
     }
 }
 
-impl Known {
+impl LoadedKey {
     fn update(&mut self, path: &Path) {
         self.checked = Instant::now();
         if stamp(path) == self.stamp {
@@ -116,10 +116,10 @@ fn stamp(path: &Path) -> Stamp {
     Stamp::of([path])
 }
 
-fn read(path: &Path) -> Result<Known, String> {
+fn read(path: &Path) -> Result<LoadedKey, String> {
     let stamp = stamp(path);
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Ok(Known {
+    Ok(LoadedKey {
         header: header(&text)?,
         stamp,
         checked: Instant::now(),

@@ -357,7 +357,7 @@ fn an_update_that_a_reset_applied_again_has_the_name_and_the_body_of_its_request
     assert!(seen.open_updates().eq([None]));
 }
 
-/// What a process knows that reads the history each time it has so many events.
+/// The facts of a process that reads the history whenever it has this number of events.
 fn read_in_parts(history: &[HistoryEvent], parts: &[i64]) -> Facts {
     let mut facts = Facts::default();
     for last in parts {

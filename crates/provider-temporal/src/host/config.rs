@@ -100,7 +100,7 @@ impl HostConfig {
         }
     }
 
-    /// The server, with room for so many long polls.
+    /// The server, with a maximum number of long polls.
     pub(super) fn temporal(&self, long_polls: usize) -> Config {
         Config {
             address: self.address.clone(),

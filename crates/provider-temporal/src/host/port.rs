@@ -200,7 +200,7 @@ impl TemporalPort {
         updated.ok_or_else(|| malformed(ask.verb, "it has no answer to the update"))
     }
 
-    /// The error of a request that nobody answered in time.
+    /// The error of a request that no host answered in time.
     async fn unanswered(&self, verb: Verb, error: Error) -> Error {
         let call = Call::within(ASKING);
         let ask = Ask { call: &call, verb };
@@ -381,7 +381,7 @@ fn is_after(view: &StoredValue, before: Option<&(i64, String)>) -> bool {
     before.is_none_or(|(n, id)| (created(view), &view.object) < (*n, id))
 }
 
-/// What every workflow of a list fulfils.
+/// The conditions of a list query, in the query language of Temporal.
 fn terms(query: &ViewQuery) -> String {
     let mut terms = open(ObjectKind::Execution);
     let mut tag = |tag: &str| terms.push_str(&format!(" AND {TAGS} = {}", quoted(tag)));

@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use stateway_definition::hex;
 
 use super::{
-    Grown, MOST_RECORDED_EVENTS, Recording, RecordingError, Result, Row, Source, count, wrong,
+    BranchOrigin, MOST_RECORDED_EVENTS, Recording, RecordingError, Result, Row, Source, count,
+    wrong,
 };
 use crate::Hash;
 
@@ -96,7 +97,7 @@ impl Recording {
             };
             put(&mut bytes, &line);
         }
-        for Grown {
+        for BranchOrigin {
             branch,
             parent,
             cutoff,
@@ -162,7 +163,7 @@ impl Recording {
                     branch,
                     parent,
                     cutoff,
-                } if found.rows.is_empty() => found.branches.push(Grown {
+                } if found.rows.is_empty() => found.branches.push(BranchOrigin {
                     branch,
                     parent,
                     cutoff,

@@ -18,7 +18,7 @@ use super::{Unrecorded, limit::MOST_EVENTS};
 use stateway_driver::{Answer, Step, handle};
 use stateway_machine::{Command, Event, Fact, Plan, Rejection, State, Task, Timer, Verb, VerbName};
 
-use next::{Due, What};
+use next::{Due, ShadowAction};
 use take::Taking;
 
 /// What a run led to.
@@ -113,7 +113,7 @@ impl Rerun<'_> {
         let last = self.state.times().updated;
         let handled = handle(&mut self.state, Command::new(cause, verb), self.clock);
         let answer = handled.as_ref().map(Step::answer);
-        if let What::Fire(timer, set_for) = &next.what
+        if let ShadowAction::Fire(timer, set_for) = &next.what
             && answer != Ok(Answer::Accepted)
         {
             self.without_effect.insert((timer.clone(), *set_for));

@@ -27,7 +27,7 @@ pub(super) struct Recorded {
     /// How each attempt was handed out, in order.
     pub(super) hand_outs: BTreeMap<Task, VecDeque<Reply<HandOut>>>,
     /// The answer to each attempt.
-    pub(super) results: BTreeMap<Task, Reply<Taken>>,
+    pub(super) results: BTreeMap<Task, Reply<RecordedAnswer>>,
     /// For how long an attempt or a wait is known to have got no answer.
     pub(super) silent: BTreeMap<Task, SignedDuration>,
     pub(super) decisions: BTreeMap<Task, VecDeque<Reply<Vote>>>,
@@ -106,7 +106,7 @@ pub(super) enum HandOut {
 
 /// What a worker or a child answered.
 #[derive(Debug, Clone)]
-pub(super) enum Taken {
+pub(super) enum RecordedAnswer {
     Completed(Data, Option<Usage>),
     Failed(Failure, Option<Usage>),
     /// The output did not fit its schema and was not stored.

@@ -55,7 +55,7 @@ pub enum MoveKind {
 /// `approval`, `child`, `person`), `failed/open` and `failed/again` (the first or a later failure, whose
 /// consequence is open), `failed/undo` and `cancelled/undo` (while being compensated),
 /// `compensating/unknown`, `compensated/unknown`, `failed/unknown` and `cancelled/unknown` (compensated
-/// although nobody knows whether it completed), `pending/again` (to be started over) and `skipped/failure`. Of a paused
+/// although their outcome is unknown), `pending/again` (to be started again) and `skipped/failure`. Of a paused
 /// execution: `hold/by_hand`, `hold/failure`, `hold/mismatch`.
 #[must_use]
 pub fn project<'e>(

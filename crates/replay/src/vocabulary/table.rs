@@ -142,7 +142,7 @@ pub enum VocabularyError {
     /// No such vocabulary.
     #[error("there is no vocabulary `{name}`")]
     UnknownName {
-        /// What was asked for.
+        /// The request.
         name: String,
     },
     /// Not a table.

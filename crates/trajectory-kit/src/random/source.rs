@@ -11,7 +11,7 @@ use stateway_machine_check::definitions::{MOST_STEPS, definition};
 
 use super::name_of;
 
-/// After so many definitions that are not valid something is wrong.
+/// The number of invalid definitions in a row after which the generator fails.
 const MOST_TRIES: usize = 1_000;
 
 /// The definition of a seed, and that of its children.

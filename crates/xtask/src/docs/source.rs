@@ -14,7 +14,7 @@ const TOOLS: [&str; 6] = [
     "xtask",
 ];
 
-/// Files that contain nothing but tests.
+/// Files that contain only tests.
 const TEST_FILES: [&str; 2] = ["tests.rs", "suite.rs"];
 
 pub(super) struct Source {

@@ -94,7 +94,7 @@ fn no_more_begin_than_the_limit_in_all() {
 }
 
 #[test]
-fn a_definition_at_its_limit_keeps_nobody_else_waiting() {
+fn a_definition_at_its_limit_delays_no_other_definition() {
     let mut run = Run::new(10);
     assert_eq!(run.queue(1, "one", Some(1)), [1]);
     assert_eq!(run.queue(2, "one", Some(1)), [] as [i64; 0]);
@@ -125,7 +125,11 @@ fn an_execution_that_could_not_begin_is_tried_again() {
     run.slots.push(queued);
     let next = run.slots.next(0, run.now).expect("one may begin");
     run.slots.postpone(next, run.now + Duration::from_secs(1));
-    assert_eq!(run.queue(2, "one", Some(1)), [2], "nobody waits behind it");
+    assert_eq!(
+        run.queue(2, "one", Some(1)),
+        [2],
+        "other definitions are not delayed"
+    );
     run.now += Duration::from_secs(1);
     assert_eq!(run.grant(), [] as [i64; 0]);
     assert_eq!(run.end(2), [1]);
@@ -175,7 +179,7 @@ fn an_execution_waits_once_and_may_wait_again() {
 
 /// Every queued execution begins in the end, whatever begins, ends and leaves in between.
 #[test]
-fn nobody_is_forgotten_under_random_ends_and_cancellations() {
+fn every_execution_begins_under_random_ends_and_cancellations() {
     for seed in 0..2_000_u64 {
         let mut chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut random = move |below: u64| {

@@ -136,7 +136,7 @@ pub(crate) fn attempt(execution: &ExecutionName, from: StepAttempt) -> v1::StepA
     }
 }
 
-/// The decision behind the provider's word for it.
+/// Converts the name of a policy decision, as providers report it.
 fn policy_decision(word: &str) -> PolicyDecision {
     match word {
         "allow" => PolicyDecision::Allow,

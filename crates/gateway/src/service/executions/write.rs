@@ -39,7 +39,7 @@ pub(super) struct StartedWait {
     _permit: WaitPermit,
 }
 
-/// Who holds the wait of a start.
+/// The caller of a start that waits for the end of the execution.
 pub(super) struct WaitingCaller {
     pub(super) peer: Option<Peer>,
     /// None if callers have no identity.

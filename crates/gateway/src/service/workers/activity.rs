@@ -22,10 +22,10 @@ const FIRST_SWEEP: usize = 64;
 
 /// The workers that this gateway has seen.
 #[derive(Default)]
-pub(crate) struct Activities(Mutex<Known>);
+pub(crate) struct Activities(Mutex<ActivityIndex>);
 
 #[derive(Default)]
-struct Known {
+struct ActivityIndex {
     workers: HashMap<(ProviderId, Arc<str>), Arc<Activity>>,
     /// The number of workers at which the next connection forgets idle ones.
     sweep_at: usize,

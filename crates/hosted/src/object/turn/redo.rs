@@ -6,7 +6,7 @@ use stateway_driver::leave;
 use stateway_machine::{Verb, decode_row, restore};
 use stateway_model::ErrorKind;
 
-use super::{Execution, Kept, check_id, invalid, orders};
+use super::{Execution, ObjectRecord, check_id, invalid, orders};
 use crate::Plans;
 use crate::message::{ForkWork, ObjectRequest, RedoWork, Refusal};
 
@@ -55,7 +55,7 @@ impl Execution {
         let events = decode_row(fork.log.as_bytes());
         let events = events.map_err(|(_, error)| invalid("INVALID_REQUEST", error.to_string()))?;
         let body = request.body.clone().unwrap_or_default();
-        let kept = Kept::new(
+        let kept = ObjectRecord::new(
             (object.into(), fork.definition),
             (Arc::clone(&request.id), body),
             fork.labels,

@@ -26,7 +26,7 @@ const MOST_PENDING: usize = 400;
 const MOST_LOGS: usize = 200;
 
 /// An execution and its cases that pass the hints.
-pub(super) struct Found {
+pub(super) struct ExecutionCases {
     pub(super) execution: ExecutionId,
     pub(super) view: View,
     pub(super) cases: Vec<Case>,
@@ -69,7 +69,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
     pub(super) async fn page(
         &self,
         request: &InboxRequest,
-    ) -> Result<(Vec<Found>, Option<String>)> {
+    ) -> Result<(Vec<ExecutionCases>, Option<String>)> {
         let at: Option<Position> = cursor::read(CURSOR, request.cursor.as_deref(), self.verb)?;
         let most = request.page_size.max(1);
         if let Some(id) = &request.hints.execution {
@@ -85,7 +85,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
         &self,
         request: &InboxRequest,
         mut at: Option<Position>,
-    ) -> Result<(Vec<Found>, Option<Position>)> {
+    ) -> Result<(Vec<ExecutionCases>, Option<Position>)> {
         let hints = &request.hints;
         let most = if hints.pending_only {
             MOST_PENDING
@@ -133,7 +133,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
     }
 
     /// Every case of one execution, of every branch.
-    async fn of_execution(&self, id: &ExecutionId, hints: &InboxHints) -> Result<Found> {
+    async fn of_execution(&self, id: &ExecutionId, hints: &InboxHints) -> Result<ExecutionCases> {
         let log = self.provider.log(self.call, self.verb, id).await?;
         let wanted = hints.definition.as_deref();
         let cases = if wanted.is_none_or(|wanted| *wanted == *log.seen.view.definition) {
@@ -141,7 +141,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
         } else {
             Vec::new()
         };
-        Ok(Found {
+        Ok(ExecutionCases {
             execution: id.clone(),
             cases: self.admitted(hints, cases),
             view: log.seen.view,
@@ -149,7 +149,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
     }
 
     /// The cases of an execution that pass; nothing where none does.
-    async fn of_view(&self, view: View, hints: &InboxHints) -> Result<Option<Found>> {
+    async fn of_view(&self, view: View, hints: &InboxHints) -> Result<Option<ExecutionCases>> {
         let Ok(execution) = ExecutionId::new(&*view.id) else {
             return Ok(None);
         };
@@ -170,7 +170,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
             }
         };
         let cases = self.admitted(hints, cases);
-        Ok((!cases.is_empty()).then_some(Found {
+        Ok((!cases.is_empty()).then_some(ExecutionCases {
             execution,
             view,
             cases,
@@ -195,7 +195,7 @@ impl<'p, P: HostPort> Inbox<'p, P> {
     fn take(
         &self,
         at: Option<&Position>,
-        found: &mut Found,
+        found: &mut ExecutionCases,
         most: usize,
     ) -> Result<Option<Position>> {
         if let Some(at) = at.filter(|at| at.id == found.execution.as_str())

@@ -30,10 +30,10 @@ type Line = (Arc<str>, Arc<str>, String);
 
 /// What this gateway knows about workers and tasks.
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct WorkerBook {
     pace: Pace,
     sessions: u64,
-    workers: BTreeMap<Arc<str>, Known>,
+    workers: BTreeMap<Arc<str>, WorkerEntry>,
     /// Executions with tasks that wait for a worker, by id.
     waiting: BTreeMap<Arc<str>, Waiting>,
     /// The same by the time since when they wait: the order in which tasks are handed out.
@@ -45,7 +45,7 @@ pub(super) struct Book {
 }
 
 /// A worker that is connected, or that was and is expected to reconnect.
-struct Known {
+struct WorkerEntry {
     offer: WorkerOffer,
     session: u64,
     tell: Option<UnboundedSender<WorkerMessage>>,
@@ -60,11 +60,11 @@ struct Known {
     reserved: u32,
     /// The tasks that it has by the log are being read; it gets no others meanwhile.
     recovering: bool,
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, HandedTask>,
 }
 
 /// A task that a worker has.
-struct Held {
+struct HandedTask {
     token: Token,
     open: OpenTask,
     /// How far the execution was when the task was handed out.
@@ -93,7 +93,7 @@ pub(super) struct Order {
     pub(super) claim: Claim,
 }
 
-impl Known {
+impl WorkerEntry {
     fn room(&self) -> u32 {
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
         let taken = held.saturating_add(self.reserved);
@@ -145,7 +145,7 @@ fn progress(seen: &StoredView) -> Progress {
     (seen.n, seen.view.branch, seen.view.sequence)
 }
 
-impl Book {
+impl WorkerBook {
     /// An empty book for an engine with this pace.
     pub(super) fn new(pace: Pace) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl Book {
             let reason = "REPLACED";
             before.tell(WorkerMessage::Closed { reason });
         }
-        let known = Known {
+        let known = WorkerEntry {
             offer,
             session,
             tell: Some(tell),
@@ -240,7 +240,7 @@ impl Book {
         self.workers.is_empty()
     }
 
-    fn of_session(&mut self, worker: &str, session: u64) -> Option<&mut Known> {
+    fn of_session(&mut self, worker: &str, session: u64) -> Option<&mut WorkerEntry> {
         let known = self.workers.get_mut(worker)?;
         (known.session == session).then_some(known)
     }
@@ -451,7 +451,7 @@ impl Book {
         };
         let token = Token::of(execution, &claimed.open);
         let text = token.text();
-        let held = Held {
+        let held = HandedTask {
             token,
             open: claimed.open.clone(),
             at,
@@ -475,7 +475,7 @@ impl Book {
     /// the worker with the most room.
     pub(super) fn claims(&mut self, most: usize, now: Instant) -> Vec<Order> {
         let mut orders = Vec::new();
-        if !self.workers.values().any(Known::takes_tasks) {
+        if !self.workers.values().any(WorkerEntry::takes_tasks) {
             return orders;
         }
         for (_, execution) in &self.by_age {
@@ -652,7 +652,7 @@ impl Book {
 }
 
 /// Takes from a worker what it no longer has by the object, and asks it to stop what is cancelled.
-fn reconcile(known: &mut Known, seen: &StoredView, at: Progress) {
+fn reconcile(known: &mut WorkerEntry, seen: &StoredView, at: Progress) {
     let mut gone = Vec::new();
     let mut stop = Vec::new();
     for (text, held) in &mut known.held {
@@ -680,7 +680,7 @@ fn reconcile(known: &mut Known, seen: &StoredView, at: Progress) {
     }
 }
 
-fn status(known: &Known, now: Instant, wall: Timestamp) -> WorkerStatus {
+fn status(known: &WorkerEntry, now: Instant, wall: Timestamp) -> WorkerStatus {
     let left = SignedDuration::try_from(known.until.saturating_duration_since(now)).ok();
     let held = known.held.values().take(MOST_SHOWN);
     WorkerStatus {

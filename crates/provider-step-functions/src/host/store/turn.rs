@@ -68,7 +68,7 @@ impl Store {
                 Written::Lost => {}
             }
         }
-        let message = "other requests changed the execution again and again";
+        let message = "other requests changed the execution repeatedly";
         Err(Error::new(ErrorKind::Conflict, ask.verb, message)
             .with_reason("TOO_MANY_WRITERS")
             .with_retry_after(Duration::from_secs(1)))

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Rerun, later};
-use crate::shadow::recorded::{Deed, Late, Taken};
+use crate::shadow::recorded::{Deed, Late, RecordedAnswer};
 use stateway_driver::{TimerOrder, open_keys, resume};
 use stateway_machine::{Awaited, StepTimer, Task, Timer, awaited};
 
-/// Something that comes next.
+/// An action that is due.
 #[derive(Debug, Clone)]
 pub(super) struct Due {
     pub(super) at: Timestamp,
-    /// Where the recorded log has it: what came first there comes first here.
+    /// Its position in the recorded log, which decides the order of actions of the same time.
     pub(super) sequence: u64,
-    pub(super) what: What,
+    pub(super) what: ShadowAction,
 }
 
-/// In the order in which they come when time and place are the same.
+/// The actions, in the order in which they are taken if time and position are the same.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum ShadowAction {
     Act,
     HandOut(Task),
     Answer(Task),
@@ -33,7 +33,7 @@ pub(super) enum What {
     Fire(Timer, Timestamp),
 }
 
-impl What {
+impl ShadowAction {
     const fn rank(&self) -> u8 {
         match self {
             Self::Act => 0,
@@ -54,7 +54,7 @@ impl Rerun<'_> {
         let mut found = self.replies();
         found.extend(self.timers());
         let act = self.recorded.acts.front();
-        let next = act.map(|act| due(act.at, act.sequence, What::Act));
+        let next = act.map(|act| due(act.at, act.sequence, ShadowAction::Act));
         // Time stands still before a branch: only what the log has before it comes before it.
         let branch = act.filter(|act| matches!(act.deed, Deed::Branch(..)));
         if let Some(branch) = branch {
@@ -77,13 +77,13 @@ impl Rerun<'_> {
             let hand_outs = self.recorded.hand_outs.get(&task);
             if let Some(reply) = hand_outs.and_then(|hand_outs| hand_outs.front()) {
                 let at = later(since, reply.after);
-                found.push(due(at, reply.sequence, What::HandOut(task.clone())));
+                found.push(due(at, reply.sequence, ShadowAction::HandOut(task.clone())));
             }
             if let Some(reply) = self.recorded.results.get(&task)
                 && self.usable(&task)
             {
                 let at = later(since, reply.after);
-                found.push(due(at, reply.sequence, What::Answer(task)));
+                found.push(due(at, reply.sequence, ShadowAction::Answer(task)));
             }
         }
         let outside = awaited(&self.state).into_iter();
@@ -104,12 +104,12 @@ impl Rerun<'_> {
                 let reply = self.recorded.resolutions.get(&step)?.front()?;
                 let since = self.escalated.get(&step).copied().unwrap_or(self.clock);
                 let at = later(since, reply.after);
-                Some(due(at, reply.sequence, What::Resolution(step)))
+                Some(due(at, reply.sequence, ShadowAction::Resolution(step)))
             }
             Awaited::Resume => {
                 let reply = self.recorded.resumes.front()?;
                 let at = later(self.paused.unwrap_or(self.clock), reply.after);
-                Some(due(at, reply.sequence, What::Resume))
+                Some(due(at, reply.sequence, ShadowAction::Resume))
             }
             Awaited::Trigger | Awaited::Signal { .. } => None,
         }
@@ -123,7 +123,7 @@ impl Rerun<'_> {
         }
         let since = self.opened.get(&task).copied().unwrap_or(self.clock);
         let at = later(since, reply.after);
-        Some(due(at, reply.sequence, What::Decision(task)))
+        Some(due(at, reply.sequence, ShadowAction::Decision(task)))
     }
 
     /// The attempts that wait for workers, or that workers and children are busy with.
@@ -136,8 +136,8 @@ impl Rerun<'_> {
     pub(super) fn usable(&self, task: &Task) -> bool {
         let reply = self.recorded.results.get(task);
         match reply.map(|reply| &reply.what) {
-            Some(Taken::Refused(..)) => (self.same_schema)(&task.step),
-            Some(Taken::Completed(..) | Taken::Failed(..)) => true,
+            Some(RecordedAnswer::Refused(..)) => (self.same_schema)(&task.step),
+            Some(RecordedAnswer::Completed(..) | RecordedAnswer::Failed(..)) => true,
             None => false,
         }
     }
@@ -172,7 +172,7 @@ impl Rerun<'_> {
         let reply = self.recorded.hurried.get(&next)?;
         let since = self.state.step(step)?.since.unwrap_or(self.clock);
         let at = later(since, reply.after);
-        Some(due(at, reply.sequence, What::Hurry(next)))
+        Some(due(at, reply.sequence, ShadowAction::Hurry(next)))
     }
 
     fn fire(&self, timer: Timer, set_for: Timestamp) -> Due {
@@ -186,11 +186,11 @@ impl Rerun<'_> {
         due(
             later(set_for, late.by),
             sequence,
-            What::Fire(timer, set_for),
+            ShadowAction::Fire(timer, set_for),
         )
     }
 }
 
-const fn due(at: Timestamp, sequence: u64, what: What) -> Due {
+const fn due(at: Timestamp, sequence: u64, what: ShadowAction) -> Due {
     Due { at, sequence, what }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use stateway_model::Usage;
 
-use super::next::{Due, What};
+use super::next::{Due, ShadowAction};
 use super::{Rerun, later};
-use crate::shadow::recorded::{Deed, HandOut, Taken};
+use crate::shadow::recorded::{Deed, HandOut, RecordedAnswer};
 use stateway_machine::{Command, PolicyDecision, Task, Verb, WaitFor};
 
 /// What is to be done.
@@ -24,7 +24,7 @@ pub(super) enum Taking {
 
 impl Rerun<'_> {
     pub(super) fn take(&mut self, next: &Due) -> Option<Taking> {
-        if matches!(next.what, What::Act) {
+        if matches!(next.what, ShadowAction::Act) {
             return self.take_act();
         }
         let Command { verb, id } = self.take_reply(next)?;
@@ -65,14 +65,14 @@ impl Rerun<'_> {
 
     fn take_reply(&mut self, next: &Due) -> Option<Command> {
         match &next.what {
-            What::Act => None,
-            What::HandOut(task) => self.take_hand_out(task),
-            What::Answer(task) => {
+            ShadowAction::Act => None,
+            ShadowAction::HandOut(task) => self.take_hand_out(task),
+            ShadowAction::Answer(task) => {
                 let reply = self.recorded.results.remove(task)?;
                 let verb = self.answer(task.clone(), reply.what);
                 Some(Command::new(reply.cause, verb))
             }
-            What::Decision(task) => {
+            ShadowAction::Decision(task) => {
                 let reply = self.recorded.decisions.get_mut(task)?.pop_front()?;
                 let verb = Verb::DecideApproval {
                     step: Arc::clone(&task.step),
@@ -84,17 +84,17 @@ impl Rerun<'_> {
                 };
                 Some(Command::new(reply.cause, verb))
             }
-            What::Resolution(step) => self.take_resolution(step),
-            What::Resume => {
+            ShadowAction::Resolution(step) => self.take_resolution(step),
+            ShadowAction::Resume => {
                 let reply = self.recorded.resumes.pop_front()?;
                 Some(Command::new(reply.cause, Verb::Resume { by: reply.what }))
             }
-            What::Hurry(task) => {
+            ShadowAction::Hurry(task) => {
                 let reply = self.recorded.hurried.remove(task)?;
                 let (step, by) = (Arc::clone(&task.step), reply.what);
                 Some(Command::new(reply.cause, Verb::RetryNow { step, by }))
             }
-            What::Fire(timer, _) => Some(Command::new("timer", Verb::fire(timer.clone()))),
+            ShadowAction::Fire(timer, _) => Some(Command::new("timer", Verb::fire(timer.clone()))),
         }
     }
 
@@ -144,12 +144,14 @@ impl Rerun<'_> {
         Some(Command::new(reply.cause, verb))
     }
 
-    fn answer(&self, task: Task, taken: Taken) -> Verb {
+    fn answer(&self, task: Task, taken: RecordedAnswer) -> Verb {
         let wait = self.state.step(&task.step).and_then(|run| run.wait);
         let child = matches!(wait, Some(WaitFor::Child(_)));
         let (outcome, usage) = match taken {
-            Taken::Completed(output, usage) => (Ok(output), usage),
-            Taken::Failed(failure, usage) | Taken::Refused(failure, usage) => (Err(failure), usage),
+            RecordedAnswer::Completed(output, usage) => (Ok(output), usage),
+            RecordedAnswer::Failed(failure, usage) | RecordedAnswer::Refused(failure, usage) => {
+                (Err(failure), usage)
+            }
         };
         match outcome {
             outcome if child => Verb::FinishChild {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use stateway_definition::StepKind;
 use stateway_model::Usage;
 
-use super::{Act, Deed, HandOut, Recorded, Reply, Taken};
+use super::{Act, Deed, HandOut, Recorded, RecordedAnswer, Reply};
 use crate::shadow::window::Windows;
 use stateway_machine::{
     Data, Event, Fact, Failure, FailureCause, Plan, PolicyDecision, State, StepTimer, Task, Verb,
@@ -115,7 +115,11 @@ impl Reader<'_> {
             Fact::StepCompensated { step, attempt } => {
                 let task = Task::undo(Arc::clone(step), *attempt);
                 let usage = self.usage.remove(&task);
-                self.answered(event, task, Taken::Completed(Data::default(), usage));
+                self.answered(
+                    event,
+                    task,
+                    RecordedAnswer::Completed(Data::default(), usage),
+                );
             }
             Fact::StepCompensationFailed {
                 step,
@@ -238,7 +242,11 @@ impl Reader<'_> {
             }
             Some(WaitFor::Child(_)) | None => {
                 let usage = self.usage.remove(&task);
-                self.answered(event, task, Taken::Completed(Arc::clone(output), usage));
+                self.answered(
+                    event,
+                    task,
+                    RecordedAnswer::Completed(Arc::clone(output), usage),
+                );
             }
         }
     }
@@ -263,13 +271,13 @@ impl Reader<'_> {
             }
             FailureCause::InvalidOutput if answers => {
                 let usage = self.usage.remove(&task);
-                self.answered(event, task, Taken::Refused(failure.clone(), usage));
+                self.answered(event, task, RecordedAnswer::Refused(failure.clone(), usage));
             }
             FailureCause::Reported | FailureCause::TimedOut | FailureCause::WentSilent
                 if answers =>
             {
                 let usage = self.usage.remove(&task);
-                self.answered(event, task, Taken::Failed(failure.clone(), usage));
+                self.answered(event, task, RecordedAnswer::Failed(failure.clone(), usage));
             }
             // A worker was refused the attempt when it asked for it. A child follows from the rest.
             FailureCause::BudgetExceeded if !self.starts_child(step) => {
@@ -304,12 +312,12 @@ impl Reader<'_> {
             FailureCause::WorkerLost => {}
             _ => {
                 let usage = self.usage.remove(&task);
-                self.answered(event, task, Taken::Failed(failure.clone(), usage));
+                self.answered(event, task, RecordedAnswer::Failed(failure.clone(), usage));
             }
         }
     }
 
-    fn answered(&mut self, event: &Event, task: Task, taken: Taken) {
+    fn answered(&mut self, event: &Event, task: Task, taken: RecordedAnswer) {
         // An answer may come between the time of a timer and its firing.
         self.overdue(event, &task.step);
         let reply = reply(event, self.opened.get(&task).copied(), taken);

@@ -15,7 +15,7 @@ use crate::store::{ExecutionRow, StoreError};
 /// Up to here the rows that an index leads to are counted, where one of two indexes is chosen.
 const MOST_COMPARED: i64 = 10_000;
 
-/// What leads to the rows of a page.
+/// The query that finds the rows of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
     Number,

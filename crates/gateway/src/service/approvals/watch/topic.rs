@@ -93,7 +93,7 @@ pub(super) struct Topic {
 }
 
 struct Inner {
-    pending: BTreeMap<InboxId, Known>,
+    pending: BTreeMap<InboxId, PendingApproval>,
     round: u64,
     unreachable: bool,
     /// The approvals can no longer be followed.
@@ -102,7 +102,7 @@ struct Inner {
     idle_since: Instant,
 }
 
-struct Known {
+struct PendingApproval {
     approval: Arc<Approval>,
     /// The round in which it was last seen.
     round: u64,
@@ -232,7 +232,7 @@ impl Topic {
             Entry::Vacant(_) if is_full => return Err(TooMany),
             Entry::Vacant(place) => {
                 let approval = after.clone();
-                place.insert(Known { approval, round });
+                place.insert(PendingApproval { approval, round });
                 None
             }
         };
