@@ -412,8 +412,11 @@ async fn a_list_that_shows_a_finished_execution_as_open_is_not_believed() {
 
 #[tokio::test]
 async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
-    let (puppet, gateway) = polled().await;
-    puppet.slow_lists(Duration::from_secs(5));
+    let (puppet, mut gateway) = polled().await;
+    // Neither the engine nor another limit answers while the test waits.
+    let never = Duration::from_secs(3_000);
+    puppet.slow_lists(never);
+    gateway.settings.default_upstream.timeout = never;
     let gateway = gateway.start().await;
     let mut request = tonic::Request::new(WatchExecutionsRequest {
         parent: "providers/p".into(),
@@ -423,15 +426,11 @@ async fn opening_a_watch_ends_by_the_deadline_of_the_call() {
     request
         .metadata_mut()
         .insert("grpc-timeout", "500m".parse().expect("a header"));
-    let began = std::time::Instant::now();
-    let opened = gateway.executions().await.watch_executions(request).await;
-    let status = opened.expect_err("a refusal");
+    let mut client = gateway.executions().await;
+    let opened = client.watch_executions(request);
+    let opened = tokio::time::timeout(Duration::from_secs(60), opened).await;
+    let status = opened.expect("the deadline").expect_err("a refusal");
     assert_eq!(status.code(), Code::DeadlineExceeded);
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
 }
 
 fn by_names(names: &[&str]) -> WatchExecutionsRequest {

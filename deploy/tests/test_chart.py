@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 import subprocess
 
 import kubernetes_validate
@@ -121,6 +122,35 @@ def test_the_built_in_engine_is_one_process_with_one_volume() -> None:
     assert "one file that one process can use" in refused(*LEAST, "--set", "replicas=2")
 
 
+def test_gateways_with_a_shared_store_stand_by_without_being_restarted() -> None:
+    values = ["--values", DEPLOY / "examples/shared-store.yaml"]
+    objects = rendered(*values)
+    one = workload(objects)
+    assert (one["kind"], one["spec"]["replicas"]) == ("Deployment", 2)
+    # A gateway that stands by is never ready: nothing may wait for that.
+    assert one["spec"]["strategy"] == {"type": "Recreate"}
+    assert ("PodDisruptionBudget", "gate") not in objects
+    container = pod(objects)["containers"][0]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "monitoring"}
+    for kind in ("startupProbe", "livenessProbe"):
+        assert container[kind]["tcpSocket"] == {"port": "monitoring"} and "httpGet" not in container[kind]
+    assert not claims(objects) and "data" not in mounted(objects)
+    secrets = {it["name"]: it["secret"]["secretName"] for it in pod(objects)["volumes"] if "secret" in it}
+    assert (secrets["store"], secrets["store-ca"]) == ("stateway-store", "stateway-store-ca")
+    text = objects["ConfigMap", "gate"]["data"]["stateway.toml"]
+    assert 'store = "postgres://stateway@postgres.databases.svc:5432/stateway"' in text
+    assert "stateway.db" not in text and "backups" not in text
+    # With a log for each gateway, an update waits for the operator instead of for gateways that stand by.
+    logged = workload(rendered(*values, "--set", "audit.enabled=true"))
+    assert (logged["kind"], logged["spec"]["updateStrategy"]) == ("StatefulSet", {"type": "OnDelete"})
+    assert logged["spec"]["podManagementPolicy"] == "Parallel"
+    assert "tokenKey.secretName" in refused(*values, "--set", "tokenKey.secretName=")
+    alone = ["--set", "builtin.store.url=", "--set", "replicas=1"]
+    assert "need builtin.enabled and builtin.store.url" in refused(*values, *alone)
+    assert "builtin.store.url" in refused(*values, "--set", "builtin.enabled=false")
+    assert "store" in refused(*values, "--set", "builtin.store.url=stateway.db")
+
+
 def test_several_gateways_share_a_token_key_and_a_disruption_budget() -> None:
     values = ["--values", DEPLOY / "examples/replicas.yaml"]
     objects = rendered(*values)
@@ -131,6 +161,66 @@ def test_several_gateways_share_a_token_key_and_a_disruption_budget() -> None:
     assert objects["Service", "gate"]["spec"]["clusterIP"] == "None"
     assert "volumeClaimTemplates" not in one["spec"]
     assert "tokenKey.secretName" in refused(*values, "--set", "tokenKey.secretName=")
+
+
+def shell_blocks() -> list[str]:
+    """The commands of the page about deployment."""
+    text = (DEPLOY.parent / "docs/deploy.md").read_text()
+    return [it.replace("\\\n", " ") for it in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)]
+
+
+def test_the_commands_of_the_documentation_install_the_chart(binary: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (block,) = [it for it in shell_blocks() if "helm install" in it]
+    lines = [shlex.split(line, comments=True) for line in block.splitlines()]
+    (keys,) = [line for line in lines if line[:2] == ["stateway", "keys"]]
+    run(binary, *keys[1:], cwd=tmp_path)
+    secrets = {line[4]: line[5:] for line in lines if line[:3] == ["kubectl", "create", "secret"]}
+    assert secrets["stateway-keys"] == ["--from-file=keys.json"] and (tmp_path / "keys.json").exists()
+    (install,) = [line for line in lines if line[:2] == ["helm", "install"]]
+    assert install[3] == str(CHART.relative_to(DEPLOY.parent))
+    (tmp_path / "rules.toml").write_text('[[access.rules]]\nname = "r"\nwho = { role = "operator" }\nmay = "operator"\n')
+    done = run(program("helm"), "template", install[2], CHART, *install[4:], cwd=tmp_path)
+    objects = {(it["kind"], it["metadata"]["name"]): it for it in yaml.safe_load_all(done.stdout) if it}
+    named = {it["secret"]["secretName"] for it in pod(objects)["volumes"] if "secret" in it}
+    assert named == set(secrets)
+    # The loop over the logs selects the pods of this release.
+    (loop,) = [it for it in shell_blocks() if "kubectl get pods" in it] or [""]
+    labels = workload(objects)["spec"]["template"]["metadata"]["labels"]
+    key, _, value = re.search(r"--selector (\S+?)[ )]", loop).group(1).partition("=")
+    assert labels[key] == value == install[2]
+
+
+def test_the_files_of_every_shell_block_of_the_documentation_exist(tmp_path: pathlib.Path) -> None:
+    root = DEPLOY.parent
+    seen = set()
+    for block in shell_blocks():
+        for path in re.findall(r"(?<![\w/.])deploy/[\w./-]+", block):
+            assert (root / path).exists(), path
+            seen.add(path)
+    assert {"deploy/Dockerfile", "deploy/helm/stateway", "deploy/systemd/stateway.service"} <= seen
+    # The files of the unit are installed by these commands, below another root.
+    (systemd,) = [it for it in shell_blocks() if "systemctl enable" in it]
+    program_ = tmp_path / "stateway"
+    program_.write_text("")
+    folders = ["usr/local/bin", "usr/lib/sysusers.d", "etc/systemd/system"]
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    installed = 0
+    for line in systemd.splitlines():
+        if line.startswith("install -m"):
+            line = line.partition(" && ")[0].replace("target/release/stateway", str(program_))
+            line = re.sub(r" /(usr|etc)/", rf" {tmp_path}/\1/", line)
+            run("sh", "-ec", line, cwd=root)
+            installed += 1
+    assert installed == 3
+    files = sorted(str(it.relative_to(tmp_path)) for folder in folders for it in (tmp_path / folder).iterdir())
+    assert files == [
+        "etc/systemd/system/stateway.service",
+        "usr/lib/sysusers.d/stateway.conf",
+        "usr/local/bin/stateway",
+    ]
+    unit = (tmp_path / "etc/systemd/system/stateway.service").read_text()
+    assert "ExecStart=/usr/local/bin/stateway" in unit
 
 
 def claims(objects: dict) -> dict[str, dict]:

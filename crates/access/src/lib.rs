@@ -15,6 +15,7 @@ mod explain;
 mod grants;
 mod object;
 mod permission;
+mod read;
 mod rule;
 mod rules;
 #[cfg(test)]
@@ -24,5 +25,6 @@ pub use explain::{Explanation, Finding, Verdict};
 pub use grants::{Decision, Grants, Required};
 pub use object::{KnownLabels, Object};
 pub use permission::{Permission, Permissions, Preset, UnknownPermission};
+pub use read::{Mistake, read_rules};
 pub use rule::{OneOrMany, Rule, RuleSpec, WhoSpec};
-pub use rules::{Place, RuleError, Rules};
+pub use rules::{Place, RuleError, RuleErrors, Rules};

@@ -13,7 +13,7 @@ use crate::{Permission, Permissions};
 const LONGEST_NAME: usize = 64;
 
 /// A rule as it is written in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
     /// The name in explanations, errors and records.
@@ -26,6 +26,29 @@ pub struct RuleSpec {
     #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
     pub condition: String,
 }
+
+impl RuleSpec {
+    /// The name of a rule in errors: its number if it has none.
+    pub(crate) fn label(&self, number: usize) -> String {
+        if self.name.is_empty() {
+            number.to_string()
+        } else {
+            self.name.clone()
+        }
+    }
+}
+
+/// A setting of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Setting {
+    Name,
+    Who,
+    May,
+    Where,
+}
+
+/// What is wrong with a setting.
+type Wrong = (Setting, String);
 
 /// `who`: every key that is given must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,25 +117,31 @@ struct Who {
 }
 
 impl Rule {
-    /// The rule behind a text, or what is wrong with it.
-    pub(crate) fn new(spec: &RuleSpec) -> Result<Self, String> {
+    /// The rule behind a text, or everything that is wrong with it.
+    pub(crate) fn new(spec: &RuleSpec) -> Result<Self, Vec<Wrong>> {
+        let mut wrong = Vec::new();
         let is_plain = |byte: u8| byte.is_ascii_graphic();
         if !(1..=LONGEST_NAME).contains(&spec.name.len()) || !spec.name.bytes().all(is_plain) {
-            return Err(format!(
+            let message = format!(
                 "`name` must be 1 to {LONGEST_NAME} printable ASCII characters without blanks"
-            ));
+            );
+            wrong.push((Setting::Name, message));
         }
-        let who = Who::new(&spec.who)?;
-        let may = Permissions::parse(spec.may.texts());
-        let may = may.map_err(|error| format!("`may`: {error}"))?;
-        if may.is_empty() {
-            return Err("`may` must have at least one permission".to_owned());
-        }
-        let filter: Filter<Written> = Filter::parse_as(&spec.condition).map_err(|error| {
-            format!("`where`: {error}. {}", error.hint)
-                .trim_end()
-                .to_owned()
-        })?;
+        let who = Who::new(&spec.who);
+        wrong.extend(Who::wrong(&spec.who));
+        let (may, unknown) = permissions(&spec.may);
+        wrong.extend(unknown.into_iter().map(|why| (Setting::May, why)));
+        let filter: Option<Filter<Written>> = match Filter::parse_as(&spec.condition) {
+            Ok(filter) => Some(filter),
+            Err(error) => {
+                let message = format!("`where`: {error}. {}", error.hint);
+                wrong.push((Setting::Where, message.trim_end().to_owned()));
+                None
+            }
+        };
+        let (Some(filter), true) = (filter, wrong.is_empty()) else {
+            return Err(wrong);
+        };
         let rule = Self {
             name: spec.name.as_str().into(),
             who,
@@ -120,8 +149,10 @@ impl Rule {
             filter,
             condition: spec.condition.clone(),
         };
-        rule.check_work()?;
-        Ok(rule)
+        match rule.check_work() {
+            Ok(()) => Ok(rule),
+            Err(message) => Err(vec![(Setting::Where, message)]),
+        }
     }
 
     /// A worker offers roles and a tenant before it receives tasks: only these can be told apart.
@@ -170,26 +201,49 @@ impl Rule {
     }
 }
 
+/// The permissions of a rule, and the words that are none.
+fn permissions(may: &OneOrMany) -> (Permissions, Vec<String>) {
+    let words = || {
+        may.texts()
+            .iter()
+            .map(|word| (word, Permissions::parse([word])))
+    };
+    let unknown = words().filter_map(|(_, parsed)| parsed.err());
+    let mut wrong: Vec<String> = unknown.map(|error| format!("`may`: {error}")).collect();
+    if may.is_empty() {
+        wrong.push("`may` must have at least one permission".to_owned());
+    }
+    let known = words()
+        .filter(|(_, parsed)| parsed.is_ok())
+        .map(|(word, _)| word);
+    (Permissions::parse(known).unwrap_or_default(), wrong)
+}
+
 impl Who {
-    fn new(spec: &WhoSpec) -> Result<Self, String> {
-        let globs = |key: &str, texts: &OneOrMany| {
-            if texts.texts().iter().any(String::is_empty) {
-                return Err(format!("`who.{key}` must not be empty"));
-            }
-            Ok(texts.texts().iter().map(Glob::new).collect::<Vec<_>>())
-        };
-        let who = Self {
-            subjects: globs("subject", &spec.subject)?,
-            roles: globs("role", &spec.role)?,
-            tenants: globs("tenant", &spec.tenant)?,
-        };
-        if who.subjects.is_empty() && who.roles.is_empty() && who.tenants.is_empty() {
-            return Err(
-                "`who` must have a `subject`, a `role` or a `tenant`; write { subject = \"*\" } for \
-                 every caller"
-                    .to_owned(),
-            );
+    fn new(spec: &WhoSpec) -> Self {
+        let globs = |texts: &OneOrMany| texts.texts().iter().map(Glob::new).collect();
+        Self {
+            subjects: globs(&spec.subject),
+            roles: globs(&spec.role),
+            tenants: globs(&spec.tenant),
         }
-        Ok(who)
+    }
+
+    /// What is wrong with `who`.
+    fn wrong(spec: &WhoSpec) -> Vec<Wrong> {
+        let keys = [
+            ("subject", &spec.subject),
+            ("role", &spec.role),
+            ("tenant", &spec.tenant),
+        ];
+        if keys.iter().all(|(_, texts)| texts.is_empty()) {
+            let message = "`who` must have a `subject`, a `role` or a `tenant`; write \
+                           { subject = \"*\" } for every caller";
+            return vec![(Setting::Who, message.to_owned())];
+        }
+        let has_empty = |texts: &OneOrMany| texts.texts().iter().any(String::is_empty);
+        let empty = keys.into_iter().filter(|(_, texts)| has_empty(texts));
+        let message = |key: &str| format!("`who.{key}` must not be empty");
+        empty.map(|(key, _)| (Setting::Who, message(key))).collect()
     }
 }

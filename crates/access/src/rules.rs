@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use stateway_identity::Identity;
 use thiserror::Error;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use crate::{Grants, Rule, RuleSpec};
+use crate::{Grants, Rule, RuleSpec, read_rules};
 
 /// The most rules.
-const MOST_RULES: usize = 1_000;
+pub(crate) const MOST_RULES: usize = 1_000;
 
 /// All rules, in the order of the file. Without a rule everything is denied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,76 +46,88 @@ pub enum RuleError {
     TooMany(usize),
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct OwnFile {
-    rules: Vec<RuleSpec>,
+/// Everything that is wrong with rules; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleErrors(Vec<RuleError>);
+
+impl RuleErrors {
+    /// Each error, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &RuleError> {
+        self.0.iter()
+    }
 }
 
-/// A configuration, of which everything but the rules is read elsewhere.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Configuration {
-    access: Section,
+impl fmt::Display for RuleErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{error}")?;
+        }
+        Ok(())
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Section {
-    rules: Vec<RuleSpec>,
-}
+impl std::error::Error for RuleErrors {}
 
 impl Rules {
     /// The rules behind their texts.
     ///
     /// # Errors
-    /// The first rule that cannot be used.
-    pub fn new(specs: &[RuleSpec]) -> Result<Self, RuleError> {
+    /// Everything that is wrong with them.
+    pub fn new(specs: &[RuleSpec]) -> Result<Self, RuleErrors> {
         if specs.len() > MOST_RULES {
-            return Err(RuleError::TooMany(specs.len()));
+            return Err(RuleErrors(vec![RuleError::TooMany(specs.len())]));
         }
         let mut names = BTreeSet::new();
-        let rules = specs.iter().zip(1..).map(|(spec, number)| {
+        let (mut rules, mut errors) = (Vec::with_capacity(specs.len()), Vec::new());
+        for (spec, number) in specs.iter().zip(1..) {
             let wrong = |message: String| RuleError::Rule {
-                rule: if spec.name.is_empty() {
-                    number.to_string()
-                } else {
-                    spec.name.clone()
-                },
+                rule: spec.label(number),
                 message,
             };
-            if !names.insert(&spec.name) {
-                return Err(wrong("two rules have this name".to_owned()));
+            if !spec.name.is_empty() && !names.insert(&spec.name) {
+                errors.push(wrong("two rules have this name".to_owned()));
             }
-            Rule::new(spec).map_err(wrong)
-        });
-        Ok(Self(rules.collect::<Result<_, _>>()?))
+            match Rule::new(spec) {
+                Ok(rule) => rules.push(rule),
+                Err(all) => errors.extend(all.into_iter().map(|(_, message)| wrong(message))),
+            }
+        }
+        if errors.is_empty() {
+            Ok(Self(rules.into()))
+        } else {
+            Err(RuleErrors(errors))
+        }
     }
 
     /// The rules of a text.
     ///
     /// # Errors
-    /// A text that is no TOML, or a rule that cannot be used.
-    pub fn parse(text: &str, place: Place) -> Result<Self, RuleError> {
-        let wrong = |error: toml::de::Error| {
-            let line = error
-                .span()
-                .map(|span| 1 + text[..span.start].matches('\n').count());
-            let line = line
-                .map(|line| format!("line {line}: "))
-                .unwrap_or_default();
-            RuleError::File(format!("{line}{}", error.message()))
+    /// A text that is no TOML, or everything that is wrong with its rules.
+    pub fn parse(text: &str, place: Place) -> Result<Self, RuleErrors> {
+        let wrong = |at: Option<usize>, message: &str| {
+            let line = at.map(|at| 1 + text[..at].matches('\n').count());
+            let line = line.map(|line| format!("line {line}: "));
+            RuleError::File(format!("{}{message}", line.unwrap_or_default()))
         };
-        let specs = match place {
-            Place::OwnFile => toml::from_str::<OwnFile>(text).map_err(wrong)?.rules,
-            Place::Configuration => {
-                toml::from_str::<Configuration>(text)
-                    .map_err(wrong)?
-                    .access
-                    .rules
-            }
+        let document = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map(|span| span.start);
+            RuleErrors(vec![wrong(at, error.message())])
+        })?;
+        let (list, mut errors) = match place {
+            Place::OwnFile => own_file(document.get_ref()),
+            Place::Configuration => section(document.get_ref()),
         };
-        Self::new(&specs)
+        let (specs, mistakes) = list.map(read_rules).unwrap_or_default();
+        errors.extend(mistakes.into_iter().map(|it| (it.at, it.message)));
+        if errors.is_empty() {
+            return Self::new(&specs);
+        }
+        errors.sort_by_key(|(at, _)| *at);
+        let errors = errors.iter().map(|(at, message)| wrong(Some(*at), message));
+        Err(RuleErrors(errors.collect()))
     }
 
     /// The permissions of one identity.
@@ -147,6 +160,33 @@ impl Rules {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// The list of rules in a document, and what is wrong beside it.
+type List<'d, 'i> = (Option<&'d Spanned<DeValue<'i>>>, Vec<(usize, String)>);
+
+/// A file with nothing but rules.
+fn own_file<'d, 'i>(document: &'d DeTable<'i>) -> List<'d, 'i> {
+    let others = document.keys().filter(|key| key.get_ref() != "rules");
+    let unknown = others.map(|key| {
+        let message = format!("unknown field `{}`, expected `rules`", key.get_ref());
+        (key.span().start, message)
+    });
+    (document.get("rules"), unknown.collect())
+}
+
+/// A configuration, of which everything but the rules is read elsewhere.
+fn section<'d, 'i>(document: &'d DeTable<'i>) -> List<'d, 'i> {
+    let Some(access) = document.get("access") else {
+        return (None, Vec::new());
+    };
+    match access.get_ref() {
+        DeValue::Table(section) => (section.get("rules"), Vec::new()),
+        other => {
+            let message = format!("expected a section, found a {}", other.type_str());
+            (None, vec![(access.span().start, message)])
+        }
     }
 }
 

@@ -432,3 +432,59 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_error_of_every_rule_is_reported_in_one_round() {
+    let text = "\
+[[rules]]
+name = \"a b\"
+who = { subject = \"\", role = \"\", rank = \"x\" }
+may = [\"fly\", \"swim\", 7]
+where = \"colour = red\"
+if = \"x\"
+
+[[rules]]
+may = 7
+where = 7
+
+[[rules]]
+name = \"good\"
+who = { role = \"r\" }
+may = \"read\"
+
+[[rules]]
+name = \"good\"
+who = \"r\"
+may = []
+
+[[rule]]
+name = \"c\"
+";
+    let starts = [
+        "line 2: rule `a b`: `name` must be",
+        "line 3: rule `a b`: unknown field `rank`",
+        "line 3: rule `a b`: `who.subject` must not be empty",
+        "line 3: rule `a b`: `who.role` must not be empty",
+        "line 4: rule `a b`: `may`: `fly` is not a permission",
+        "line 4: rule `a b`: `may`: `swim` is not a permission",
+        "line 4: rule `a b`: `may` must be a text or a list of texts, found a value of type integer",
+        "line 5: rule `a b`: `where`: `colour` is not a field",
+        "line 6: rule `a b`: unknown field `if`",
+        "line 8: rule `2`: `name` must be",
+        "line 8: rule `2`: `who` must have",
+        "line 9: rule `2`: `may` must be a text or a list of texts",
+        "line 10: rule `2`: `where` must be a text",
+        "line 18: rule `good`: two rules have this name",
+        "line 19: rule `good`: `who` must be a table",
+        "line 20: rule `good`: `may` must have at least one permission",
+        "line 22: unknown field `rule`",
+    ];
+    let errors = Rules::parse(text, Place::OwnFile).unwrap_err();
+    let mut lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(lines.len(), starts.len(), "{lines:#?}");
+    for start in starts {
+        let found = lines.iter().position(|line| line.starts_with(start));
+        let found = found.unwrap_or_else(|| panic!("{start} is not in {lines:#?}"));
+        lines.remove(found);
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! The gateway bounds the connections of clients that have proved nothing, so that neither their number nor
 //! their age matters to a client that has. The time of its calls is measured in turns, without the silent
-//! connections and with them, on the same connection: the ratio of both is the figure.
+//! connections and with them, on the same connection: the ratio of both is the figure, for the medians and for the 99th
+//! percentiles.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,6 +22,10 @@ const CALLS: usize = 500;
 const TURNS: usize = 4;
 /// The most that the median may grow.
 const LIMIT: f64 = 1.5;
+/// The most that the 99th percentile may grow while the silent connections are open. The slowest calls depend on what
+/// else the machine does, so that the bound is wider. While connections are being opened, this process competes with the
+/// gateway for the processors, and only the median says something about the gateway.
+const SLOW_LIMIT: f64 = 2.0;
 /// The beginning of a TLS record.
 const BEGINNING: [u8; 5] = [22, 3, 1, 2, 0];
 
@@ -73,11 +78,19 @@ pub(crate) async fn run() -> Outcome<()> {
     println!(
         "ratios of the medians: {while_opened:.2} while they are opened, {after:.2} beside them (limit: {LIMIT})"
     );
+    let slow = beside.slow.as_secs_f64() / quiet.slow.as_secs_f64();
+    println!("ratio of the 99th percentiles: {slow:.2} beside them (limit: {SLOW_LIMIT})");
     let worst = while_opened.max(after);
     if worst > LIMIT {
         return Err(
             format!("calls take {worst:.2} times as long beside half-open connections").into(),
         );
+    }
+    if slow > SLOW_LIMIT {
+        return Err(format!(
+            "the slowest calls take {slow:.2} times as long beside half-open connections"
+        )
+        .into());
     }
     Ok(())
 }

@@ -125,7 +125,7 @@ impl Place {
         let config = load(&overrides).map_err(|error| refused(&error))?;
         // The path of a file is complete in a configuration that was read.
         let rules = config.access.rules(Path::new(""));
-        let rules = rules.map_err(Failure::usage)?;
+        let rules = rules.map_err(|errors| Failure::usage(errors.join("\n")))?;
         // Without both, the gateway asks no rule.
         if rules.is_empty() && !config.settings.authentication.is_required() {
             return Err(match &config.file {

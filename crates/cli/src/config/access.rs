@@ -27,39 +27,41 @@ impl Access {
     /// The rules of the section, from a file of their own if it names one.
     ///
     /// # Errors
-    /// Rules that cannot be used.
-    pub fn rules(&self, directory: &Path) -> Result<Rules, String> {
+    /// Rules that cannot be used: every error.
+    pub fn rules(&self, directory: &Path) -> Result<Rules, Vec<String>> {
         let Some(file) = &self.file else {
-            return Rules::new(&self.rules).map_err(|error| error.to_string());
+            let rules = Rules::new(&self.rules);
+            return rules.map_err(|errors| errors.iter().map(ToString::to_string).collect());
         };
         if !self.rules.is_empty() {
-            return Err("give `file` or `rules`, not both".to_owned());
+            return Err(vec!["give `file` or `rules`, not both".to_owned()]);
         }
         let path = directory.join(file);
         let wrong = |why: String| format!("`file` {} cannot be used: {why}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
-        Rules::parse(&text, Place::OwnFile).map_err(|error| wrong(error.to_string()))
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| vec![wrong(error.to_string())])?;
+        let rules = Rules::parse(&text, Place::OwnFile);
+        rules.map_err(|errors| errors.iter().map(|it| wrong(it.to_string())).collect())
     }
 
     /// The settings of the section in a configuration.
     ///
     /// # Errors
-    /// Rules that cannot be used, or rules about callers that prove nothing.
+    /// Rules that cannot be used, every error, or rules about callers that prove nothing.
     pub fn settings(
         &self,
         configuration: Option<&Path>,
         is_authenticated: bool,
-    ) -> Result<AccessSettings, String> {
+    ) -> Result<AccessSettings, Vec<String>> {
         let directory = configuration
             .and_then(Path::parent)
             .unwrap_or(Path::new(""));
         self.rules(directory)?;
         let is_empty = self.file.is_none() && self.rules.is_empty();
         if !is_authenticated && !is_empty {
-            return Err(
-                "rules need a method of authentication, and [authentication] configures none"
-                    .to_owned(),
-            );
+            let message =
+                "rules need a method of authentication, and [authentication] configures none";
+            return Err(vec![message.to_owned()]);
         }
         let file = self.file.as_ref().map(|file| directory.join(file));
         let rules = match (file, configuration) {

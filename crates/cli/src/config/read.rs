@@ -85,7 +85,7 @@ impl<'i> Reader<'i> {
         match key.get_ref().as_ref() {
             "server" => file.server = self.typed(value),
             "authentication" => file.authentication = self.typed(value),
-            "access" => file.access = self.typed(value),
+            "access" => file.access = self.access(value),
             "audit" => {
                 let span = value.span();
                 let table = self.table(value).into_inner();
@@ -106,6 +106,23 @@ impl<'i> Reader<'i> {
                 self.wrong(key.span().start, message);
             }
         }
+    }
+
+    /// The rules are read apart: their reader reports every mistake of every rule.
+    fn access(&mut self, value: Spanned<DeValue<'i>>) -> Access {
+        let span = value.span();
+        let mut table = self.table(value);
+        let rules = table.get_mut().remove("rules");
+        let table = DeValue::Table(table.into_inner());
+        let mut access: Access = self.typed(Spanned::new(span, table));
+        if let Some(rules) = rules {
+            let (specs, mistakes) = stateway_access::read_rules(&rules);
+            for mistake in mistakes {
+                self.wrong(mistake.at, mistake.message);
+            }
+            access.rules = specs;
+        }
+        access
     }
 
     fn provider(&mut self, (key, value): Entry<'i>) -> Option<Provider> {

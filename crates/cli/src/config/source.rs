@@ -101,11 +101,11 @@ fn combine(
     let is_authenticated = settings.authentication.is_required();
     match file.access.settings(path, is_authenticated) {
         Ok(access) => settings.access = access,
-        Err(message) => problems.push(Problem {
+        Err(messages) => problems.extend(messages.into_iter().map(|message| Problem {
             file: path.map(Path::to_owned),
             place: None,
             message: format!("[access] {message}"),
-        }),
+        })),
     }
     settings.audit = file.audit.map(|audit| audit.settings(directory));
     settings.quotas = file.quotas.settings();

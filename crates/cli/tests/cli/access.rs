@@ -203,6 +203,34 @@ fn rules_are_checked_with_the_configuration() {
         let checked = finish(command(folder.path()).args(["config", "check"]), "");
         assert!(checked.exits(2).err.contains(expected), "{rules}");
     }
+    // Every error of every rule, here and in a file of their own.
+    let rules = "[[access.rules]]\nname = \"x\"\nwho = { role = \"x\" }\nmay = \"fly\"\nif = 1\n\
+                 [[access.rules]]\nname = \"y\"\nmay = \"read\"\nwhere = \"tenant = 1\"\n";
+    let keys = "[authentication.api_keys]\nfile = \"keys.json\"\n";
+    let own = folder(&format!("{keys}[access]\nfile = \"rules.toml\"\n"));
+    let file = rules.replace("access.rules", "rules");
+    std::fs::write(own.path().join("rules.toml"), file).unwrap();
+    let inline = folder(&format!("{keys}{rules}"));
+    for (folder, places) in [
+        (
+            &inline,
+            ["toml:6:7:", "toml:7:1:", "toml:8:1:", "toml:11:9:"],
+        ),
+        (&own, ["line 4:", "line 5:", "line 6:", "line 9:"]),
+    ] {
+        let checked = finish(command(folder.path()).args(["config", "check"]), "");
+        let found = checked.exits(2).err;
+        let errors = [
+            "`fly`",
+            "`if`",
+            "`who` must have",
+            "`tenant` is not a field",
+        ];
+        for (place, error) in places.into_iter().zip(errors) {
+            let is_there = |line: &str| line.contains(place) && line.contains(error);
+            assert!(found.lines().any(is_there), "{place} {error}: {found}");
+        }
+    }
     let open = "[[access.rules]]\nname = \"x\"\nwho = { role = \"x\" }\nmay = \"read\"\n";
     let folder_of_open = folder(open);
     let checked = finish(command(folder_of_open.path()).args(["config", "check"]), "");

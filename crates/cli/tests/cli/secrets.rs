@@ -16,6 +16,16 @@ fn token_key() -> String {
     SENTINEL.repeat(6)[..64].to_owned()
 }
 
+/// The program, with the credentials of AWS in its environment.
+fn program(folder: &Path) -> std::process::Command {
+    let mut command = command(folder);
+    command.env("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE");
+    for secret in ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+        command.env(secret, format!("{SENTINEL}-of-enough-bytes"));
+    }
+    command
+}
+
 /// A configuration with a secret at every place that can have one.
 fn configure(folder: &Path, probes: u16) -> String {
     let secret = format!("{SENTINEL}-of-enough-bytes");
@@ -26,6 +36,7 @@ fn configure(folder: &Path, probes: u16) -> String {
         "engine-webhook.secret",
         "temporal.key",
         "restate.token",
+        "store.password",
     ] {
         std::fs::write(folder.join(file), &secret).unwrap();
     }
@@ -50,7 +61,17 @@ fn configure(folder: &Path, probes: u16) -> String {
          admin = {{ url = \"http://127.0.0.1:9\", bearer_file = \"restate.token\" }}\n\
          ingress = {{ url = \"http://127.0.0.1:9\" }}\n\
          [providers.builtin]\nkind = \"builtin\"\n[[providers.builtin.webhooks]]\nname = \"w\"\n\
-         url = \"http://127.0.0.1:9/\"\nsecret_file = \"engine-webhook.secret\"\n"
+         url = \"http://127.0.0.1:9/\"\nsecret_file = \"engine-webhook.secret\"\n\
+         [providers.shared]\nkind = \"builtin\"\n\
+         store = \"postgres://ada@127.0.0.1:9/stateway?sslmode=disable\"\n\
+         store_password_file = \"store.password\"\n\
+         [providers.temporal-host]\nkind = \"temporal-host\"\naddress = \"https://127.0.0.1:9\"\n\
+         api_key_file = \"temporal.key\"\n\
+         [providers.restate-host]\nkind = \"restate-host\"\n\
+         admin = {{ url = \"http://127.0.0.1:9\", bearer_file = \"restate.token\" }}\n\
+         ingress = {{ url = \"http://127.0.0.1:9\", bearer_file = \"restate.token\" }}\n\
+         [providers.step-functions-host]\nkind = \"step-functions-host\"\nregion = \"eu-west-1\"\n\
+         endpoint = \"http://127.0.0.1:9\"\n"
     );
     std::fs::write(folder.join("stateway.toml"), &config).unwrap();
     config
@@ -72,7 +93,7 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
     .unwrap();
     let config = configure(folder.path(), 0);
     for arguments in [&["config", "check"][..], &["config", "check", "-o", "json"]] {
-        let answer = finish(command(folder.path()).args(arguments), "").exits(0);
+        let answer = finish(program(folder.path()).args(arguments), "").exits(0);
         has_no_secret(&answer.out);
         has_no_secret(&answer.err);
     }
@@ -84,11 +105,14 @@ fn a_configuration_is_checked_and_debugged_without_its_secrets() {
     has_no_secret(&format!("{loaded:?} {loaded:#?}"));
     // Mistakes beside a secret, and a secret in the wrong place.
     let inline = format!("token_key = \"{}\"", token_key());
+    let store_password = format!("postgres://ada:{SENTINEL}@");
     for (wrong, right) in [
         (&*inline, "token_key_file = \"token.key\""),
         ("key_files = ", "key_file = "),
         ("secret_files = ", "secret_file = "),
         ("url = 7 # ", "url = "),
+        (&*store_password, "postgres://ada@"),
+        ("store_password_files = ", "store_password_file = "),
     ] {
         let broken = config.replace(right, wrong);
         assert_ne!(broken, config);
@@ -111,6 +135,10 @@ fn a_secret_in_a_variable_that_cannot_be_used_is_not_quoted() {
         "kind = \"temporal\"\naddress = \"http://127.0.0.1:1\"\napi_key_env = \"BROKEN\"\n",
         "kind = \"builtin\"\n[[providers.p.webhooks]]\nname = \"w\"\nurl = \"http://127.0.0.1:1\"\n\
          secret_env = \"BROKEN\"\n",
+        "kind = \"builtin\"\nstore = \"postgres://ada@127.0.0.1:1/s\"\nstore_password_env = \"BROKEN\"\n",
+        "kind = \"temporal-host\"\naddress = \"http://127.0.0.1:1\"\napi_key_env = \"BROKEN\"\n",
+        "kind = \"restate-host\"\nadmin = { url = \"http://127.0.0.1:1\" }\n\
+         ingress = { url = \"http://127.0.0.1:1\", bearer_env = \"BROKEN\" }\n",
     ] {
         let config = format!("[providers.p]\n{provider}");
         std::fs::write(folder.path().join("stateway.toml"), config).unwrap();
@@ -138,7 +166,7 @@ fn a_gateway_says_no_secret_in_its_log_its_errors_and_its_records() {
     let key = finish(command(folder.path()).args(create), "").exits(0).out;
     let key = key.trim().to_owned();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--log", "trace"];
-    let gateway = Running::begin(command(folder.path()).args(serve));
+    let gateway = Running::begin(program(folder.path()).args(serve));
     let line = gateway.line("stateway is listening on ");
     let url = line.split(' ').find(|word| word.contains("://")).unwrap();
     let call = |token: &str| {
@@ -157,7 +185,14 @@ fn a_gateway_says_no_secret_in_its_log_its_errors_and_its_records() {
     let answer = call(&key).exits(3);
     assert!(!answer.err.contains(&key));
     // Engines that do not answer are asked with their secrets.
-    for provider in ["temporal", "restate"] {
+    for provider in [
+        "temporal",
+        "restate",
+        "shared",
+        "temporal-host",
+        "restate-host",
+        "step-functions-host",
+    ] {
         let name = format!("providers/{provider}/executions/x");
         let get = ["get", &name, "--timeout", "2s", "--tls-ca", "ca.pem"];
         let answer = ask(

@@ -225,7 +225,7 @@ impl Keeper {
             return Ok(false);
         }
         tracing::warn!(number, "a row without a log is replaced by a new execution");
-        self.remove_from_disk(&[number])?;
+        self.remove_executions(&[number])?;
         self.executions.clear_damaged(number);
         Ok(true)
     }
@@ -333,14 +333,13 @@ impl Keeper {
             )
             .hint("Wait until the webhook has received them, or remove the webhook from the configuration."));
         }
-        self.remove_from_disk(&[number])?;
-        self.executions.forget(number);
-        Ok(())
+        self.remove_executions(&[number])
     }
 
-    /// Removes executions from disk and reports that to their watchers. The removal is a turn of its own, so that
-    /// what follows reads the store without them, and the report does not wait for the end of the present turn.
-    pub(super) fn remove_from_disk(&mut self, numbers: &[i64]) -> Result<()> {
+    /// Removes executions from disk and from memory, and reports that to their watchers. The removal is a turn of
+    /// its own, so that what follows reads the store without them, and the report does not wait for the end of the
+    /// present turn.
+    pub(super) fn remove_executions(&mut self, numbers: &[i64]) -> Result<()> {
         let mut removed = Vec::with_capacity(numbers.len());
         for number in numbers {
             if let Some(id) = self.store.id_of(*number)? {
@@ -354,6 +353,10 @@ impl Keeper {
             removed: numbers.to_vec(),
             ..Turn::default()
         })?;
+        // What is in memory of them must not become readable again when it leaves memory.
+        for number in numbers {
+            self.executions.forget(*number);
+        }
         for removed in removed {
             self.executions.removed(&removed.id);
             self.shown.push(Effect::Removed(removed));
@@ -377,7 +380,7 @@ impl Keeper {
             None => 0,
         };
         if !numbers.is_empty() {
-            self.remove_from_disk(&numbers)?;
+            self.remove_executions(&numbers)?;
         }
         Ok(Purged {
             executions: numbers.len() as u64,

@@ -100,7 +100,7 @@ impl Keeper {
             }
         }
         if !numbers.is_empty() {
-            self.remove_from_disk(&numbers)?;
+            self.remove_executions(&numbers)?;
             let removed = numbers.len() as u64;
             metrics::counter!("stateway_engine_retention_removed_total").increment(removed);
         }

@@ -8,6 +8,7 @@ use stateway_model::Progress;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::*;
+use crate::in_memory::Place;
 use crate::request::{ApplyDefinition, RequestKey, RetryFrom, Start, Steer};
 use crate::store::{Backend, MemoryDisk, SqliteFile, Store};
 use crate::view::View;
@@ -19,6 +20,7 @@ struct Stepped {
     keeper: Keeper,
     now: Moment,
     requests: u32,
+    in_memory: Arc<InMemory>,
     folder: tempfile::TempDir,
 }
 
@@ -79,11 +81,14 @@ impl Stepped {
 
     fn with(access: StoreAccess, config: &Config, folder: tempfile::TempDir) -> Self {
         let now = config.clock.moment();
-        let (keeper, _) = Keeper::open(config, access, Shared::default(), now).expect("a keeper");
+        let shared = Shared::default();
+        let in_memory = Arc::clone(&shared.in_memory);
+        let (keeper, _) = Keeper::open(config, access, shared, now).expect("a keeper");
         Self {
             keeper,
             now,
             requests: 0,
+            in_memory,
             folder,
         }
     }
@@ -157,7 +162,17 @@ impl Stepped {
     }
 
     fn steer(&mut self, id: &Arc<str>, steer: Steer) -> Answer {
-        let (answer, mut steered) = oneshot::channel();
+        let (ask, mut steered) = self.ask_to_steer(id, steer);
+        self.turn(vec![ask]);
+        steered.try_recv().expect("an answer")
+    }
+
+    fn ask_to_steer(
+        &mut self,
+        id: &Arc<str>,
+        steer: Steer,
+    ) -> (Message, oneshot::Receiver<Answer>) {
+        let (answer, steered) = oneshot::channel();
         let ask = Ask::Steer {
             id: Arc::clone(id),
             steer,
@@ -165,8 +180,24 @@ impl Stepped {
             request: self.request(),
             answer,
         };
-        self.turn(vec![Message::Ask(Box::new(ask))]);
-        steered.try_recv().expect("an answer")
+        (Message::Ask(Box::new(ask)), steered)
+    }
+
+    /// A message that purges everything that has ended, and its answer.
+    fn ask_to_purge(&self) -> (Message, oneshot::Receiver<Result<crate::request::Purged>>) {
+        let (answer, purged) = oneshot::channel();
+        let ended_before = self.now.wall.checked_add(HOUR).expect("a time");
+        let purge = Message::Purge {
+            ended_before,
+            limit: 10,
+            answer,
+        };
+        (purge, purged)
+    }
+
+    /// Whether readers find nothing but what is on disk.
+    fn is_only_on_disk(&self, id: &str) -> bool {
+        matches!(self.in_memory.find(id), Place::Disk)
     }
 
     fn connect(&mut self, worker: &str, role: &str) -> mpsc::UnboundedReceiver<WorkerMessage> {
@@ -559,6 +590,45 @@ fn finished_executions_are_removed_after_their_retention_a_few_at_a_time() {
             .is_some()
     };
     assert!(kept(&open) && kept(&done) && !kept(&killed[249]));
+}
+
+#[test]
+fn an_execution_that_is_purged_in_the_turn_that_loaded_it_can_no_longer_be_read() {
+    let mut stepped = Stepped::new();
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let id = stepped.start("gate").id;
+    stepped.steer(&id, kill()).expect("killed");
+    assert_eq!(stepped.keeper.executions.len(), 0, "it has left memory");
+    assert!(!stepped.is_only_on_disk(&id));
+    let (late, mut refused) = stepped.ask_to_steer(&id, Steer::Resume);
+    let (purge, mut purged) = stepped.ask_to_purge();
+    stepped.turn(vec![late, purge]);
+    assert!(refused.try_recv().expect("an answer").is_err(), "loaded");
+    let purged = purged.try_recv().expect("an answer").expect("purged");
+    assert_eq!((purged.executions, stepped.total()), (1, 0));
+    assert!(stepped.is_only_on_disk(&id));
+    assert_eq!(stepped.keeper.executions.len(), 0);
+}
+
+#[test]
+fn an_execution_that_is_purged_while_its_end_leaves_memory_can_no_longer_be_read() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::beside(&disk);
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let started = stepped.ask_to_start("gate");
+    stepped.flush();
+    let id = view(started).id;
+    // The turn with the end is being written.
+    let (end, _ended) = stepped.ask_to_steer(&id, kill());
+    stepped.turn(vec![end]);
+    assert!(!stepped.is_only_on_disk(&id));
+    let (purge, mut purged) = stepped.ask_to_purge();
+    stepped.turn(vec![purge]);
+    stepped.flush();
+    let purged = purged.try_recv().expect("an answer").expect("purged");
+    assert_eq!((purged.executions, stepped.total()), (1, 0));
+    assert!(stepped.is_only_on_disk(&id));
+    assert_eq!(stepped.keeper.executions.len(), 0);
 }
 
 #[test]

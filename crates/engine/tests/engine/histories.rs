@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
+use stateway_chance::Chance;
 use stateway_engine::recording::Recording;
 use stateway_engine::{Clock, Decide, Resolve, RetryFrom, Steer};
 use stateway_machine::{CancelMode, Resolution};
@@ -191,27 +192,21 @@ fn broken_files_never_panic() {
     let mut inputs = 0;
     for path in files() {
         let good = std::fs::read(path).unwrap();
-        let mut seed = 0x9e37_79b9_u64 ^ good.len() as u64;
-        let mut chance = move |below: usize| {
-            seed = seed
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            usize::try_from(seed >> 33).unwrap() % below.max(1)
-        };
+        let mut chance = Chance::new(good.len() as u64);
         for _ in 0..300 {
             let mut bytes = good.clone();
-            for _ in 0..=chance(3) {
-                let at = chance(bytes.len());
-                match chance(5) {
-                    0 => bytes[at] = u8::try_from(chance(256)).unwrap(),
-                    1 => drop(bytes.drain(at..(at + chance(40)).min(bytes.len()))),
+            for _ in 0..=chance.below(3) {
+                let at = chance.below(bytes.len());
+                match chance.below(5) {
+                    0 => bytes[at] = u8::try_from(chance.below(256)).unwrap(),
+                    1 => drop(bytes.drain(at..(at + chance.below(40)).min(bytes.len()))),
                     2 => bytes.truncate(at),
                     3 => {
-                        let part = bytes[at..(at + chance(200)).min(bytes.len())].to_vec();
-                        let to = chance(bytes.len());
+                        let part = bytes[at..(at + chance.below(200)).min(bytes.len())].to_vec();
+                        let to = chance.below(bytes.len());
                         bytes.splice(to..to, part);
                     }
-                    _ => bytes[at] = b"0123456789{}\"\n"[chance(14)],
+                    _ => bytes[at] = b"0123456789{}\"\n"[chance.below(14)],
                 }
             }
             inputs += 1;

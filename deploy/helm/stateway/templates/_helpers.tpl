@@ -22,9 +22,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty if the built-in engine stores its data in a file on a volume. */}}
+{{- define "stateway.file" -}}
+{{- if and .Values.builtin.enabled (not .Values.builtin.store.url) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the built-in engine stores its data in a database, which several gateways can share. */}}
+{{- define "stateway.shared" -}}
+{{- if and .Values.builtin.enabled .Values.builtin.store.url -}}true{{- end -}}
+{{- end -}}
+
 {{/* What the pods belong to: pods with a volume of their own need a StatefulSet. */}}
 {{- define "stateway.kind" -}}
-{{- if or .Values.builtin.enabled .Values.audit.enabled -}}StatefulSet{{- else -}}Deployment{{- end -}}
+{{- if or (include "stateway.file" .) .Values.audit.enabled -}}StatefulSet{{- else -}}Deployment{{- end -}}
 {{- end -}}
 
 {{/* A volume for each pod. */}}
@@ -51,8 +61,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* Combinations that the gateway would refuse at its start, or that would lose data. */}}
 {{- define "stateway.check" -}}
 {{- $v := .Values -}}
-{{- if and $v.builtin.enabled (gt (int $v.replicas) 1) -}}
-{{- fail "replicas must be 1 with builtin.enabled: the store of the built-in engine is one file that one process can use. Set builtin.enabled to false to run several gateways in front of other engines." -}}
+{{- if and (include "stateway.file" .) (gt (int $v.replicas) 1) -}}
+{{- fail "replicas must be 1 with builtin.enabled and without builtin.store.url: the store of the built-in engine is one file that one process can use. Set builtin.store.url to a PostgreSQL database that several gateways share, or builtin.enabled to false to run several gateways in front of other engines." -}}
+{{- end -}}
+{{- $store := $v.builtin.store -}}
+{{- if and (or $store.passwordSecretName $store.caSecretName) (not (include "stateway.shared" .)) -}}
+{{- fail "builtin.store.passwordSecretName and builtin.store.caSecretName need builtin.enabled and builtin.store.url." -}}
 {{- end -}}
 {{- if and (not $v.builtin.enabled) (not (contains "[providers." $v.config)) -}}
 {{- fail "config must have at least one [providers.ID] without builtin.enabled; docs/stateway.example.toml shows them." -}}
@@ -86,7 +100,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- else if $v.audit.webhook.url -}}
 {{- fail "audit.webhook needs audit.enabled: the log is the queue of the receiver." -}}
-{{- else if and $hasLog (not $v.builtin.enabled) (not $v.extraVolumeMounts) -}}
+{{- else if and $hasLog (not (include "stateway.file" .)) (not $v.extraVolumeMounts) -}}
 {{- fail "config has [audit], and the pods have no writable volume: set audit.enabled, which gives each gateway a log of its own." -}}
 {{- end -}}
 {{- end -}}
@@ -164,8 +178,18 @@ secret_file = "/etc/stateway/audit-webhook/secret"
 
 [providers.builtin]
 kind = "builtin"
+{{- if $v.builtin.store.url }}
+store = {{ $v.builtin.store.url | toJson }}
+{{- if $v.builtin.store.passwordSecretName }}
+store_password_file = "/etc/stateway/store/password"
+{{- end }}
+{{- if $v.builtin.store.caSecretName }}
+store_ca_file = "/etc/stateway/store-ca/ca.crt"
+{{- end }}
+{{- else }}
 path = "/var/lib/stateway/stateway.db"
 backups = "/var/lib/stateway/backups"
+{{- end }}
 {{- with $v.builtin.config }}
 {{ . | trim }}
 {{- end }}

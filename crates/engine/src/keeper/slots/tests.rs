@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use stateway_chance::Chance;
+
 use super::*;
 
 /// Slots with the executions that have begun, driven like the keeper does.
@@ -181,27 +183,21 @@ fn an_execution_waits_once_and_may_wait_again() {
 #[test]
 fn every_execution_begins_under_random_ends_and_cancellations() {
     for seed in 0..2_000_u64 {
-        let mut chance = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut random = move |below: u64| {
-            chance ^= chance << 13;
-            chance ^= chance >> 7;
-            chance ^= chance << 17;
-            chance % below
-        };
+        let mut chance = Chance::new(seed);
         let mut run = Run::new(2);
         let mut waiting = BTreeSet::new();
         let mut last = 0;
         for _ in 0..60 {
-            let begun = match random(4) {
+            let begun = match chance.below(4) {
                 0 | 1 => {
                     last += 1;
                     waiting.insert(last);
-                    let (name, limit) =
-                        [("a", Some(1)), ("b", Some(2)), ("c", None)][random(3) as usize];
+                    let definitions = [("a", Some(1)), ("b", Some(2)), ("c", None)];
+                    let (name, limit) = definitions[chance.below(3)];
                     run.queue(last, name, limit)
                 }
                 2 if !run.active.is_empty() => {
-                    let at = random(run.active.len() as u64) as usize;
+                    let at = chance.below(run.active.len());
                     run.end(run.active[at].0)
                 }
                 _ => {
@@ -209,7 +205,7 @@ fn every_execution_begins_under_random_ends_and_cancellations() {
                     if all.is_empty() {
                         continue;
                     }
-                    let gone = all[random(all.len() as u64) as usize];
+                    let gone = all[chance.below(all.len())];
                     waiting.remove(&gone);
                     run.cancel(gone)
                 }
