@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use stateway_access::Permission;
 use stateway_client::v1;
 use stateway_dashboard::{definition_actions, execution_actions};
+use stateway_provider_api::NativeDefinition;
 use stateway_visitor::{Visitor, exchange};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::rig::{AccessRig, Caller, ORDER, RELEASE, name};
 use super::workers::{Worker, offer};
+use crate::support::{Puppet, TestGateway};
 
 /// The answer to a request for a page.
 async fn page(rig: &AccessRig, who: &str, path: &str) -> String {
@@ -213,19 +215,23 @@ fn source_of(folder: &Path) -> String {
     text
 }
 
-/// Every route of the dashboard that takes a form, by its source, with the names of actions.
-fn routes_of_forms() -> BTreeSet<String> {
+/// Every route of the dashboard with this method, by its source, with the names of actions.
+fn routes(method: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/dashboard/src");
     let source = source_of(&folder);
+    for other in [".route_service(", ".nest(", ".nest_service("] {
+        assert!(!source.contains(other), "{other} is not understood here");
+    }
     let mut routes = BTreeSet::new();
     for part in source.split(".route(").skip(1) {
         // The methods of a route are before the next route.
         let (path, rest) = part.trim_start().split_once(',').unwrap();
         let handlers = rest.split('}').next().unwrap();
-        if !handlers.contains("post(") {
+        if !handlers.contains(method) {
             continue;
         }
-        let path = path.trim_matches('"');
+        let path = path.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        let path = path.unwrap_or_else(|| panic!("the path in `{part}` is no literal"));
         let actions = match path {
             "/executions/{provider}/{id}/do/{action}" => execution_actions(),
             "/definitions/{definition}/do/{action}" => definition_actions(),
@@ -236,11 +242,13 @@ fn routes_of_forms() -> BTreeSet<String> {
         };
         routes.extend(actions.iter().map(|it| path.replace("{action}", it)));
     }
+    assert!(routes.len() > 10, "{routes:?}");
     routes
 }
 
 /// Whether a path is one of a route.
 fn is_of(path: &str, route: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
     let (path, route) = (path.split('/'), route.split('/'));
     path.clone().count() == route.clone().count()
         && path
@@ -248,20 +256,32 @@ fn is_of(path: &str, route: &str) -> bool {
             .all(|(part, of)| part == of || of.starts_with('{'))
 }
 
-#[test]
-fn a_form_without_an_expected_permission_fails() {
-    let known = FORMS.iter().map(|(path, ..)| *path);
-    let known = known.chain(OWN).chain([START_OF_ENGINE]);
-    let known: Vec<_> = known.collect();
-    let routes = routes_of_forms();
-    for route in &routes {
+/// Fails unless every route has a decision, and every decision has a route.
+#[track_caller]
+fn are_decided(routes: &BTreeSet<String>, known: &[&str]) {
+    for route in routes {
         let is_known = known.iter().any(|path| is_of(path, route));
-        assert!(is_known, "{route} is not in FORMS");
+        assert!(is_known, "{route} has no expected permission");
     }
     for path in known {
         let is_served = routes.iter().any(|route| is_of(path, route));
-        assert!(is_served, "{path} is in FORMS, and no form");
+        assert!(is_served, "{path} is expected, and not served");
     }
+}
+
+#[test]
+fn a_form_without_an_expected_permission_fails() {
+    let known = FORMS.iter().map(|(path, ..)| *path);
+    let known: Vec<_> = known.chain(OWN).chain([START_OF_ENGINE]).collect();
+    are_decided(&routes("post("), &known);
+}
+
+#[test]
+fn a_page_without_an_expected_permission_fails() {
+    let pages = pages("/workers/b/w");
+    let known = pages.iter().map(|page| &*page.path);
+    let known: Vec<_> = known.chain(PUBLIC.map(|(path, _)| path)).collect();
+    are_decided(&routes("get("), &known);
 }
 
 /// What a page sends until it ends, or within a time if it is live.
@@ -297,10 +317,154 @@ steps:
   - {name: graze, agent: agent-savanna, timeout: 5m}
   - name: gallop
     approval: {role: ops}
+    input: {secret: '${input.secret}'}
 ";
 
+/// A definition whose output is the payload of a signal.
+const GIRAFFE: &str = "\
+name: giraffe
+steps:
+  - {name: stretch, signal: leaf}
+output: {leaf: '${steps.stretch.output}'}
+";
+
+/// Texts that only readers may see.
+const HIDDEN: [&str; 11] = [
+    "hidden-7",
+    "hidden-8",
+    "hidden-9",
+    "zebra",
+    "graze",
+    "gallop",
+    "warden",
+    "giraffe",
+    "it did not work",
+    "waterhole",
+    "okapi",
+];
+
+/// Parts of payloads: of the input of every execution, and of the output of `hidden-9`.
+const PAYLOADS: [&str; 2] = ["s3cret", "acacia"];
+
+/// Pages that are the same for every visitor, and why they may be.
+const PUBLIC: [(&str, &str); 5] = [
+    ("/", "leads to the list of executions"),
+    ("/acting", "asks for the visitor's own name and roles"),
+    ("/display", "asks how times are displayed"),
+    ("/sign-in", "is for visitors without an identity"),
+    ("/assets/hash/name", "styles, scripts and icons"),
+];
+
+/// A page that needs a permission.
+struct Shown {
+    path: String,
+    permission: Permission,
+    /// On the page for those who have the permission, and for nobody else.
+    text: String,
+}
+
+/// Every page of the dashboard that needs a permission. `worker` is the page of a worker, whose address has its identity.
+fn pages(worker: &str) -> Vec<Shown> {
+    let reads = |path: &str, text: &str| Shown {
+        path: path.to_owned(),
+        permission: Permission::Read,
+        text: text.to_owned(),
+    };
+    let mut pages = vec![
+        reads("/executions", "hidden-7"),
+        reads("/executions/live?row=b/hidden-7", "zebra"),
+        reads("/executions/selected?do=pause&all=1", "hidden-7"),
+        reads(
+            "/executions/selected?do=pause&row=b/hidden-7",
+            "Pause: 1 of 1",
+        ),
+        reads("/executions/b/hidden-7", "graze"),
+        reads("/executions/b/hidden-7/live", "graze"),
+        reads("/executions/b/hidden-7/history", "graze"),
+        reads("/inbox", "gallop"),
+        reads("/inbox/live", "gallop"),
+        reads(
+            "/inbox/decide?answer=grant&name=providers/b/executions/hidden-7/approvals/gallop~1",
+            "Grant step",
+        ),
+        reads(
+            "/inbox/resolve?action=resume&name=providers/b/executions/hidden-8/escalations/pay~1",
+            "it did not work",
+        ),
+        reads("/definitions", "zebra"),
+        reads("/definitions/zebra", "graze"),
+        reads("/providers/p/definitions/waterhole", "okapi"),
+        reads("/schedules", "zebra"),
+        reads("/workers", "warden"),
+        reads("/workers/live", "warden"),
+        reads(worker, "hidden-7"),
+        reads(&format!("{worker}/live"), "hidden-7"),
+        reads("/providers", "providers/b"),
+        reads("/live/providers", "providers/b"),
+        reads("/providers/b", "State table"),
+        reads("/providers/b/live", "health-title"),
+    ];
+    // The question before an action shows what is about to be changed.
+    let questions = |of: &str, actions: Vec<&str>| {
+        let ask = |action| {
+            let path = format!("{of}/do/{action}");
+            reads(&path, &format!("action=\"{path}\""))
+        };
+        actions.into_iter().map(ask).collect::<Vec<_>>()
+    };
+    pages.extend(questions("/executions/b/hidden-7", execution_actions()));
+    pages.extend(questions("/definitions/zebra", definition_actions()));
+    for (path, text) in [("input", PAYLOADS[0]), ("output", PAYLOADS[1])] {
+        pages.push(Shown {
+            path: format!("/executions/b/hidden-9/{path}"),
+            permission: Permission::ReadPayloads,
+            text: text.to_owned(),
+        });
+    }
+    pages
+}
+
+/// Executions, definitions and a worker with something of each page; the address of the page of the worker.
+async fn stage(rig: &AccessRig) -> (Worker, String) {
+    rig.apply(ZEBRA).await;
+    rig.apply(GIRAFFE).await;
+    let offered = v1::Offer {
+        worker_id: "warden".into(),
+        ..offer("agent-savanna", "")
+    };
+    let mut worker = Worker::connect(rig, "root", offered).await.unwrap();
+    rig.begin("root", "zebra", ("hidden-7", "")).await.unwrap();
+    worker.task().await;
+    rig.escalated("hidden-8", "").await;
+    rig.begin("root", "giraffe", ("hidden-9", ""))
+        .await
+        .unwrap();
+    let signal = v1::SignalExecutionRequest {
+        name: name("hidden-9"),
+        signal: "leaf".into(),
+        payload: Some(v1::Payload {
+            data: format!("{:?}", PAYLOADS[1]).into(),
+            content_type: String::new(),
+        }),
+        ..v1::SignalExecutionRequest::default()
+    };
+    let mut executions = rig.executions().await;
+    let signalled = executions.signal_execution(rig.by("root", signal)).await;
+    signalled.unwrap();
+    while rig.get("root", "hidden-9").await.unwrap().native_state != "completed" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The name of the worker in addresses has its identity.
+    let workers = page(rig, "root", "/workers").await;
+    let links = workers.split("\"/workers/b/").skip(1);
+    let mut names = links.map(|at| at.split('"').next().unwrap_or_default());
+    let warden = names.find(|at| at.contains("warden"));
+    let warden = warden.unwrap_or_else(|| panic!("no link to the worker: {workers}"));
+    (worker, format!("/workers/b/{warden}"))
+}
+
 #[tokio::test]
-async fn no_page_shows_anything_of_an_execution_without_the_permission_to_read() {
+async fn every_page_is_shown_with_its_permission_and_nothing_of_it_without() {
     let rule = |permission: Permission| {
         format!(
             "[[rules]]\nname = \"{permission}\"\nwho = {{ role = \"{permission}\" }}\n\
@@ -315,59 +479,78 @@ async fn no_page_shows_anything_of_an_execution_without_the_permission_to_read()
     for (name, roles) in names.iter().zip(&roles) {
         callers.push((name, roles, None));
     }
-    let rig = AccessRig::with(&rules, &callers).await;
-    rig.apply(ZEBRA).await;
-    let offered = v1::Offer {
-        worker_id: "warden".into(),
-        ..offer("agent-savanna", "")
-    };
-    let mut worker = Worker::connect(&rig, "root", offered).await.unwrap();
-    rig.begin("root", "zebra", ("hidden-7", "")).await.unwrap();
-    worker.task().await;
-    // The name of the worker in addresses has its identity.
-    let workers = page(&rig, "root", "/workers").await;
-    let (_, at) = workers.split_once("\"/workers/b/").expect("a link");
-    let detail = format!("/workers/b/{}", at.split('"').next().unwrap());
-    let live_detail = format!("{detail}/live");
-    // Each page, with a text that readers see on it.
-    let pages = [
-        ("/executions", "hidden-7"),
-        ("/executions/b/hidden-7", "graze"),
-        ("/executions/b/hidden-7/history", "graze"),
-        ("/inbox", "gallop"),
-        ("/definitions", "zebra"),
-        ("/definitions/zebra", "graze"),
-        ("/schedules", "zebra"),
-        ("/workers", "warden"),
-        (&*detail, "hidden-7"),
-        ("/providers", "providers/b"),
-        ("/executions/live?row=b/hidden-7", "zebra"),
-        ("/executions/b/hidden-7/live", "graze"),
-        ("/inbox/live", "gallop"),
-        ("/workers/live", "warden"),
-        (&*live_detail, "hidden-7"),
-    ];
-    let home = page(&rig, "start", "/").await;
-    assert!(home.contains("location: /executions\r\n"), "{home}");
-    let rig = &rig;
+    let puppet = Puppet::new();
+    puppet.define(vec![NativeDefinition {
+        name: "waterhole".into(),
+        source: "okapi".into(),
+        ..NativeDefinition::default()
+    }]);
+    let more = |gateway: TestGateway| gateway.with_puppet("p", &puppet);
+    let rig = AccessRig::made(&rules, &callers, false, more).await;
+    let (_worker, worker) = stage(&rig).await;
+    let pages = pages(&worker);
+    let (rig, pages) = (&rig, &pages);
     let asked = Permission::ALL.into_iter().flat_map(|permission| {
-        let asked = pages.into_iter().map(move |(path, text)| async move {
-            let reads = [Permission::Read, Permission::ReadPayloads].contains(&permission);
-            let answer = live_page(rig, permission.as_str(), path, reads.then_some(text)).await;
-            (reads, permission, path, text, answer)
+        let asked = pages.iter().map(move |page| async move {
+            // Whoever may read payloads may read everything else.
+            let is_shown = page.permission == permission
+                || page.permission == Permission::Read && permission == Permission::ReadPayloads;
+            let wanted = is_shown.then_some(&*page.text);
+            let answer = live_page(rig, permission.as_str(), &page.path, wanted).await;
+            (permission, page, is_shown, answer)
         });
         asked.collect::<Vec<_>>()
     });
-    for (reads, permission, path, text, answer) in futures::future::join_all(asked).await {
-        if reads {
-            assert!(answer.contains(text), "{path} {permission}: {answer}");
-            continue;
+    for (permission, page, is_shown, answer) in futures::future::join_all(asked).await {
+        let Shown { path, text, .. } = page;
+        assert_eq!(
+            answer.contains(text),
+            is_shown,
+            "{path} {permission}: {answer}"
+        );
+        for hidden in HIDDEN {
+            let may_be = is_shown || path.contains(hidden);
+            assert!(
+                may_be || !answer.contains(hidden),
+                "{path} {permission} {hidden}: {answer}"
+            );
         }
-        for hidden in ["hidden-7", "zebra", "graze", "gallop", "warden"] {
-            let is_shown = answer.contains(hidden) && !path.contains(hidden);
-            assert!(!is_shown, "{path} {permission} {hidden}: {answer}");
+        for payload in PAYLOADS {
+            let may_be = permission == Permission::ReadPayloads;
+            assert!(
+                may_be || !answer.contains(payload),
+                "{path} {permission} {payload}: {answer}"
+            );
         }
     }
+    let inbox = page(rig, "read-payloads", "/inbox").await;
+    assert!(inbox.contains(PAYLOADS[0]), "{inbox}");
+}
+
+#[tokio::test]
+async fn public_pages_show_nothing_that_needs_a_permission() {
+    let rig = AccessRig::start().await;
+    stage(&rig).await;
+    let list = page(&rig, "nobody", "/executions").await;
+    let (_, asset) = list.split_once("\"/assets/").expect("a link");
+    let asset = format!("/assets/{}", asset.split('"').next().unwrap_or_default());
+    for (path, why) in PUBLIC {
+        let path = if path.starts_with("/assets/") {
+            &*asset
+        } else {
+            path
+        };
+        let answer = page(&rig, "nobody", path).await;
+        let is_served = ["HTTP/1.1 200", "HTTP/1.1 303"]
+            .iter()
+            .any(|line| answer.starts_with(line));
+        assert!(is_served, "{path} ({why}): {answer}");
+        for hidden in HIDDEN.into_iter().chain(PAYLOADS) {
+            assert!(!answer.contains(hidden), "{path} ({why}): {answer}");
+        }
+    }
+    let home = page(&rig, "nobody", "/").await;
+    assert!(home.contains("location: /executions\r\n"), "{home}");
 }
 
 #[tokio::test]

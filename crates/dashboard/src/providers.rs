@@ -20,7 +20,7 @@ const MOST: i32 = 1_000;
 pub(crate) fn routes() -> Router<Site> {
     Router::new()
         .route("/providers", get(list::show))
-        .route(list::LIVE, get(list::follow))
+        .route("/live/providers", get(list::follow))
         .route("/providers/{provider}", get(one::show))
         .route("/providers/{provider}/live", get(one::follow))
 }

@@ -17,8 +17,8 @@ use crate::problem::Problem;
 use crate::text::said_within;
 use crate::visitor::Visitor;
 
-/// Where its live updates are: no provider's id leads there.
-pub(super) const LIVE: &str = "/live/providers";
+/// Where its live updates are, as in the routes: no provider's id leads there.
+const LIVE: &str = "/live/providers";
 /// How often the page is read again.
 const PACE: Duration = Duration::from_secs(1);
 
