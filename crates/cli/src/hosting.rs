@@ -13,6 +13,7 @@ use crate::config::{Kind, ProviderConfig};
 use crate::context::print_message;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::temporal_host::TemporalHost;
 
 /// The first and the longest pause between two attempts to register.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
@@ -92,22 +93,34 @@ pub struct ServedHosts {
 }
 
 impl ServedHosts {
-    /// Listens and registers, for every provider that asks for it.
+    /// Begins the host of every provider that asks for it.
     ///
     /// # Errors
     /// Settings or an address that cannot be used.
     pub async fn begin(providers: &[ProviderConfig]) -> Result<Self, Failure> {
         let (stop, stopped) = watch::channel(());
         let mut hosts = JoinSet::new();
-        for provider in providers.iter().filter(|it| it.kind == Kind::RestateHost) {
-            let settings = settings_of(provider)?;
-            if settings.host.serve {
-                let host = RestateHost::listen(provider.id.as_str(), settings).await?;
-                let mut stopped = stopped.clone();
-                hosts.spawn(host.serve(async move {
-                    // It resolves with an error when the sender is dropped, which is the order to stop.
-                    let _ = stopped.changed().await;
-                }));
+        for provider in providers {
+            let mut stopped = stopped.clone();
+            let stop = async move {
+                // It resolves with an error when the sender is dropped, which is the order to stop.
+                let _ = stopped.changed().await;
+            };
+            match provider.kind {
+                Kind::RestateHost => {
+                    let settings = settings_of(provider)?;
+                    if settings.host.serve {
+                        let host = RestateHost::listen(provider.id.as_str(), settings).await?;
+                        hosts.spawn(host.serve(stop));
+                    }
+                }
+                Kind::TemporalHost => {
+                    let host = TemporalHost::of(provider)?;
+                    if host.is_served() {
+                        hosts.spawn(host.serve(stop));
+                    }
+                }
+                _ => {}
             }
         }
         Ok(Self { stop, hosts })

@@ -15,6 +15,7 @@ use crate::failure::{Failure, Outcome};
 pub struct TemporalHost {
     provider: String,
     queue: String,
+    serve: bool,
     host: Host,
 }
 
@@ -33,7 +34,14 @@ impl TemporalHost {
             provider: id.to_string(),
             host: host.map_err(|error| Failure::usage(format!("provider {id}: {error}")))?,
             queue: settings.host.task_queue,
+            serve: settings.host.serve,
         })
+    }
+
+    /// Whether `stateway serve` runs this host.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.serve
     }
 
     /// Answers tasks of Temporal until `stop` ends, then finishes those under way.

@@ -127,7 +127,7 @@ impl Worked<'_> {
             Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return,
             Input::Start(request) => self.timed(request, None),
             Input::Message(request, at) => self.timed(request, Some(*at)),
-            Input::Alarm(due, at) => serde_json::to_vec(&object::alarm(*due, *at)).ok(),
+            Input::Alarm(due, at) => self.alarm(*due, *at),
             Input::Cancel(cause, by, at) => serde_json::to_vec(&cancel(cause, by, *at)).ok(),
         };
         let Some(request) = request else {
@@ -140,6 +140,22 @@ impl Worked<'_> {
             Err(refusal) => {
                 let object = self.task.object.1;
                 tracing::warn!(object, "a message has no effect: {}", refusal.message);
+            }
+        }
+    }
+
+    /// The request of an alarm.
+    fn alarm(&self, due: Timestamp, fired: Timestamp) -> Option<Vec<u8>> {
+        match self.task.object.0 {
+            ObjectKind::Execution => serde_json::to_vec(&object::alarm(due, fired)).ok(),
+            // The timer may have fired while no host ran. Of the times that have passed until now, the newest is due.
+            ObjectKind::Definition => {
+                let now = self
+                    .task
+                    .record
+                    .task_time
+                    .map_or(fired, |now| now.max(fired));
+                serde_json::to_vec(&definition_object::alarm(due, now)).ok()
             }
         }
     }

@@ -8,8 +8,10 @@ mod lab;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use lab::{Peers, Server, Settings};
 use libtest_mimic::{Arguments, Completion, Trial};
 use stateway_host_temporal::Host;
@@ -20,12 +22,13 @@ use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyPortableRequest, Call, EventOrder, HistoryRequest, ListRequest, Observation, PauseRequest,
     PortableDefinitions as _, Provider as _, PurgeRequest, ResumeRequest, RetryFromRequest,
-    SignalRequest, StartDefinition, StartRequest, View,
+    SignalRequest, StartDefinition, StartRequest, SwitchTriggerRequest, Triggers as _, View,
+    Workers as _,
 };
 use stateway_provider_temporal::HostConfig;
 use stateway_provider_temporal::api::common::v1::WorkflowExecution;
 use stateway_provider_temporal::host::{
-    Keep, Record, TaskClient, TemporalHostedProvider, hosted_provider, workflow_id,
+    Keep, Record, TaskClient, TemporalHostedProvider, TemporalPort, hosted_provider, workflow_id,
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -33,6 +36,13 @@ use tokio::task::JoinHandle;
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(20);
+
+/// Starts an execution every minute.
+const TICKS: &str = "\
+name: ticks
+trigger: {schedule: '* * * * *'}
+steps: [{name: rest, sleep: 10ms}]
+";
 
 const WAITING: &str = "\
 name: waiting
@@ -87,15 +97,35 @@ impl Stage {
     }
 
     async fn apply(&self, source: &str) {
-        let request = ApplyPortableRequest {
-            source: source.to_owned(),
-            source_name: "test.yaml".to_owned(),
-            request_id: format!("apply-{}", source.len()).parse().unwrap(),
+        apply(&self.provider, source).await;
+    }
+
+    /// A provider whose clock is behind.
+    fn behind(&self, by: SignedDuration) -> TemporalHostedProvider {
+        let port = TemporalPort::new(&self.config).unwrap();
+        let clock = Arc::new(move || Timestamp::now() - by);
+        TemporalHostedProvider::with_clock(port, compiled_in("builtin").unwrap(), clock)
+    }
+
+    async fn switch(&self, enabled: bool) {
+        let request = SwitchTriggerRequest {
+            definition: "ticks".to_owned(),
+            enabled,
+            comment: "maintenance".to_owned(),
+            request_id: format!("switch-{enabled}").parse().unwrap(),
         };
-        self.provider
-            .apply_portable(&call(), request)
-            .await
-            .unwrap();
+        self.provider.switch(&call(), request).await.unwrap();
+    }
+
+    /// The next time of the only schedule; none while it is disabled.
+    async fn next_time(&self) -> Option<Timestamp> {
+        let queue = self.provider.queue(&call()).await.unwrap();
+        let [scheduled] = &queue.scheduled[..] else {
+            panic!("not one schedule: {:?}", queue.scheduled);
+        };
+        assert_eq!(scheduled.definition, "ticks");
+        assert_eq!(scheduled.disabled.is_some(), scheduled.next_time.is_none());
+        scheduled.next_time
     }
 
     fn start_request(&self, id: &str) -> StartRequest {
@@ -151,6 +181,14 @@ impl Stage {
         }
     }
 
+    async fn counts(&self) -> Vec<(Option<SubState>, u64)> {
+        let counts = self.provider.count(&call()).await.unwrap();
+        let counts = counts.iter();
+        counts
+            .map(|it| (sub_state(&it.example), it.count))
+            .collect()
+    }
+
     async fn events(&self, id: &str) -> Vec<u64> {
         let request = HistoryRequest {
             id: ExecutionId::new(id).unwrap(),
@@ -179,6 +217,15 @@ impl Stage {
         read.await.unwrap();
         record.is_continued
     }
+}
+
+async fn apply(provider: &TemporalHostedProvider, source: &str) {
+    let request = ApplyPortableRequest {
+        source: source.to_owned(),
+        source_name: "test.yaml".to_owned(),
+        request_id: format!("apply-{}", source.len()).parse().unwrap(),
+    };
+    provider.apply_portable(&call(), request).await.unwrap();
 }
 
 fn call() -> Call {
@@ -219,6 +266,7 @@ async fn without_a_host(stage: Stage) {
     host.end().await;
     assert_eq!(sub_state(&stage.get("one").await), Some(SubState::Waiting));
     assert_eq!(stage.list(10).await, ["one"]);
+    assert_eq!(stage.counts().await, [(Some(SubState::Waiting), 1)]);
     let short = Call::within(Duration::from_secs(2));
     let request = stage.start_request("two");
     let error = stage.provider.start(&short, request).await.unwrap_err();
@@ -289,12 +337,7 @@ async fn verbs(stage: Stage) {
     let ids: BTreeSet<_> = listed.iter().collect();
     assert_eq!(ids.len(), 25);
     assert_eq!(stage.list(100).await, listed);
-    let counts = stage.provider.count(&call()).await.unwrap();
-    let counts: Vec<_> = counts
-        .iter()
-        .map(|it| (sub_state(&it.example), it.count))
-        .collect();
-    assert_eq!(counts, [(Some(SubState::Waiting), 25)]);
+    assert_eq!(stage.counts().await, [(Some(SubState::Waiting), 25)]);
     stage.start("e00").await;
     let other = StartRequest {
         input: Some(Payload::json("2")),
@@ -366,6 +409,61 @@ async fn hosts_change(stage: Stage) {
     third.end().await;
 }
 
+/// The id of the execution of a time.
+fn tick(time: Timestamp) -> String {
+    format!("ticks~{}", time.strftime("%Y%m%dT%H%M00Z"))
+}
+
+/// Waits until a time, at most some minutes.
+async fn until_time(time: Timestamp) {
+    let left = time.duration_since(Timestamp::now());
+    tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
+}
+
+/// A schedule starts the execution of a time also when no host runs at that time; of several times that have
+/// passed, the newest. A disabled schedule starts nothing.
+async fn schedules(stage: Stage) {
+    let host = Hosting::begin(&stage.config);
+    // The rest of the minute is longer than what follows, up to the next comment.
+    if Timestamp::now().as_second() % 60 > 35 {
+        let next = Timestamp::now() + SignedDuration::from_secs(25);
+        until_time(next).await;
+    }
+    let applied = Timestamp::now();
+    let behind = stage.behind(SignedDuration::from_secs(200));
+    apply(&behind, TICKS).await;
+    let first = tick(applied);
+    let done = eventually("the newest time has started an execution", async || {
+        let id = ExecutionId::new(&first).unwrap();
+        let seen = stage.provider.get(&call(), &id, View::Full).await.ok()?;
+        (sub_state(&seen) == Some(SubState::Succeeded)).then_some(seen)
+    })
+    .await;
+    let input = done.input.unwrap();
+    let input: serde_json::Value = serde_json::from_slice(&input.data).unwrap();
+    let minute = applied.as_second() / 60 * 60;
+    let minute = Timestamp::from_second(minute).unwrap();
+    assert_eq!(input["scheduledTime"], minute.to_string());
+    assert_eq!(stage.list(10).await, [first.clone()]);
+    stage.switch(false).await;
+    assert_eq!(stage.next_time().await, None);
+    stage.switch(true).await;
+    let next = stage.next_time().await.unwrap();
+    assert_eq!(next, minute + SignedDuration::from_secs(60));
+    // The time passes while no host runs.
+    host.end().await;
+    until_time(next + SignedDuration::from_secs(2)).await;
+    assert_eq!(stage.list(10).await, [first.clone()]);
+    let host = Hosting::begin(&stage.config);
+    let second = tick(next);
+    eventually("the time has started an execution", async || {
+        let listed = stage.list(10).await;
+        (listed == [second.clone(), first.clone()]).then_some(())
+    })
+    .await;
+    host.end().await;
+}
+
 /// A test, by its name and the settings of its server.
 type Test = (&'static str, Settings, fn(Stage) -> Testing);
 type Testing = std::pin::Pin<Box<dyn Future<Output = ()>>>;
@@ -390,6 +488,11 @@ const TESTS: &[Test] = &[
         "lists_counts_forks_and_purges_follow_the_contract",
         Settings::Tests,
         |stage| Box::pin(verbs(stage)),
+    ),
+    (
+        "a_schedule_starts_executions_also_when_no_host_runs_at_its_time",
+        Settings::Tests,
+        |stage| Box::pin(schedules(stage)),
     ),
     (
         "another_host_takes_over_while_an_execution_waits",

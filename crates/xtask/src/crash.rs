@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::bench::release_bench;
 use crate::run::{succeed, target};
-use crate::soak::restate_test;
+use crate::soak::{restate_test, temporal_test};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -37,21 +37,26 @@ pub(crate) struct Options {
 
 /// An engine that has hosts.
 #[derive(Clone, Copy, ValueEnum)]
-enum HostEngine {
+pub(crate) enum HostEngine {
     /// A Restate server of the pinned version
     Restate,
+    /// A Temporal server of the pinned version
+    Temporal,
 }
 
 /// The short form, as the tests run it.
 pub(crate) const SHORT: [&str; 4] = ["crash", "--rounds", "15", "--new"];
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
-    if let Some(HostEngine::Restate) = options.hosts {
+    if let Some(engine) = options.hosts {
         let variables = [
             ("STATEWAY_HOSTS_EXECUTIONS", options.executions.to_string()),
             ("STATEWAY_HOSTS_AWAY", options.away.to_string()),
         ];
-        return restate_test("many_executions", &variables);
+        return match engine {
+            HostEngine::Restate => restate_test("many_executions", &variables),
+            HostEngine::Temporal => temporal_test("many_executions", &variables),
+        };
     }
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
     let state = match &options.state {

@@ -1,6 +1,8 @@
 //! `cargo xtask soak`: random worlds by the hundred thousand, and every state of a small one; and the
 //! engine in simulated surroundings.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use crate::peers;
@@ -79,10 +81,23 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
 
 /// Runs a test of the command line against the real Restate server, with variables that make it longer.
 pub(crate) fn restate_test(name: &str, variables: &[(&str, String)]) -> Result<(), String> {
+    test_with(&peers::restate()?, ("restate", name), variables)
+}
+
+/// The same against the real Temporal server.
+pub(crate) fn temporal_test(name: &str, variables: &[(&str, String)]) -> Result<(), String> {
+    test_with(&peers::temporal()?, ("temporal", name), variables)
+}
+
+fn test_with(
+    peers: &[(&str, PathBuf)],
+    (program, name): (&str, &str),
+    variables: &[(&str, String)],
+) -> Result<(), String> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--test", "restate", name]);
+    command.args(["test", "--workspace", "--test", program, name]);
     command.args(["--", "--nocapture"]);
-    command.envs(peers::restate()?);
+    command.envs(peers.iter().cloned());
     command.envs(variables.iter().cloned());
     succeed(&mut command)
 }

@@ -1,20 +1,41 @@
-//! Many executions inside the server while gateway, host and server die in turn, and all hosts stay away.
+//! Many executions inside an engine while gateway, host and server die in turn, and all hosts stay away. The tests of
+//! Temporal use it too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use stateway_model::ExecutionId;
-use stateway_provider_api::table::compiled_in;
-use stateway_provider_api::{Call, ListRequest, Provider as _, View};
-use stateway_provider_restate::{HostConfig, RestateHostedProvider, hosted_provider};
+use stateway_provider_api::{Call, ListRequest, Provider, View};
+use tokio::runtime::Runtime;
 
-use crate::hosts::{Stage, begin_gateway, begin_host};
-use crate::lab::Lab;
-use crate::process::{Running, eventually, post};
+use crate::process::{Running, eventually};
 
-/// `cargo xtask crash --hosts restate` asks for more with these variables.
+/// A server, a host and a gateway with the provider `flows`.
+pub(crate) trait Engine {
+    /// The working directory of all commands.
+    fn folder(&self) -> &Path;
+    /// A command that asks the gateway.
+    fn command(&self, arguments: &[&str]) -> Command;
+    /// Runs a command, which must succeed.
+    fn run(&self, arguments: &[&str]) -> String;
+    /// The provider without the gateway.
+    fn provider(&self) -> Box<dyn Provider>;
+    fn kill_host(&mut self);
+    /// Begins the host, and waits until it works.
+    fn begin_host(&mut self);
+    fn kill_gateway(&mut self);
+    fn begin_gateway(&mut self);
+    fn kill_server(&mut self);
+    fn begin_server(&mut self);
+    /// How many executions the engine itself has paused or ended.
+    fn count_given_up(&self) -> u64;
+}
+
+/// `cargo xtask crash --hosts ENGINE` asks for more with these variables.
 const EXECUTIONS: &str = "STATEWAY_HOSTS_EXECUTIONS";
 const AWAY: &str = "STATEWAY_HOSTS_AWAY";
 /// How many executions are started at the same time.
@@ -37,6 +58,13 @@ steps:
   - {name: nap, sleep: 200ms, dependsOn: [s2]}
   - {name: s4, agent: effects, timeout: 30m, dependsOn: [s3, nap]}
   - {name: s5, agent: effects, timeout: 30m, dependsOn: [s4]}
+";
+
+/// A schedule with a time every minute. Of the times that pass while no host runs, the newest starts an execution.
+const TICKS: &str = "\
+name: ticks
+trigger: {schedule: '* * * * *'}
+steps: [{name: rest, sleep: 10ms}]
 ";
 
 /// What the worker does: one line for each effect. A short line is appended in one piece.
@@ -68,25 +96,28 @@ fn all_started(starting: Vec<JoinHandle<()>>) {
     }
 }
 
-struct Campaign<'l> {
-    lab: &'l mut Lab,
-    stage: Stage,
-    provider: RestateHostedProvider,
-    runtime: tokio::runtime::Runtime,
+struct Campaign<'e> {
+    engine: &'e mut dyn Engine,
+    provider: Box<dyn Provider>,
+    runtime: Runtime,
     _worker: Running,
 }
 
 /// All executions end, every step is recorded once, and no effect is missing.
-pub(crate) fn many_executions(lab: &mut Lab) {
+pub(crate) fn run(engine: &mut dyn Engine) {
     let count = number(EXECUTIONS, 40);
     let away = Duration::from_secs(number(AWAY, 5) as u64);
-    let mut campaign = Campaign::begin(lab);
+    let mut campaign = Campaign::begin(engine);
     let begun = Instant::now();
     // Processes die while executions are started, too.
     let starting = campaign.start("first", count);
     let mut deaths = 0;
-    while starting.iter().any(|it| !it.is_finished()) || campaign.open() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "{} are open", campaign.open());
+    loop {
+        let ended = campaign.ended("first");
+        if ended == count {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{ended} of {count} have ended");
         campaign.kill(deaths);
         deaths += 1;
         std::thread::sleep(Duration::from_secs(2));
@@ -94,62 +125,68 @@ pub(crate) fn many_executions(lab: &mut Lab) {
     all_started(starting);
     // Each of the three died.
     assert!(deaths >= 3, "{deaths} kills");
+    let took = begun.elapsed();
     let (effects, doubles) = campaign.check("first", count);
     println!(
         "{count} executions of {STEPS} tasks and a sleep, {deaths} kills (kill -9) of host, gateway and server in \
          turn: all succeeded after {:.0} s; {effects} effects, {doubles} of them repeated",
-        begun.elapsed().as_secs_f64()
+        took.as_secs_f64()
     );
     // All hosts are away while executions are under way and others are started.
     let few = (count / 10).max(5);
     all_started(campaign.start("second", few));
-    campaign.stage.host.kill();
+    campaign.engine.kill_host();
+    let left = Timestamp::now();
     let waiting: Vec<_> = (0..3)
         .map(|nth| {
             let id = format!("third-{nth}");
             let key = format!("start-{id}");
-            let mut start = campaign.stage.command(&["start", "campaign", "--id", &id]);
+            let mut start = campaign.engine.command(&["start", "campaign", "--id", &id]);
             start.args(["--provider", "flows", "--timeout", "2s"]);
             Running::begin(start.args(["--request-id", &key]))
         })
         .collect();
     std::thread::sleep(away);
-    campaign.stage.host = begin_host(campaign.stage.folder.path());
+    let returned = Timestamp::now();
+    campaign.engine.begin_host();
     let back = Instant::now();
     drop(waiting);
     eventually("all executions have ended", || {
-        (campaign.open() == 0).then_some(())
+        let ended = campaign.ended("second") + campaign.ended("third");
+        (ended == few + 3).then_some(())
     });
+    let ended_after = back.elapsed();
     campaign.check("second", few);
     campaign.check("third", 3);
+    let (passed, started) = campaign.check_schedule(left, returned);
     println!(
-        "all hosts away for {} s: {} executions ended within {:.0} s of the return of a host",
+        "all hosts away for {} s: {} executions ended within {:.0} s of the return of a host; of {passed} times of a \
+         schedule that passed meanwhile {started} started an execution",
         away.as_secs(),
         few + 3,
-        back.elapsed().as_secs_f64()
+        ended_after.as_secs_f64()
     );
-    let paused = campaign.paused();
-    assert!(paused.contains("\"n\":0"), "{paused}");
+    campaign.engine.run(&["triggers", "disable", "ticks"]);
+    assert_eq!(campaign.engine.count_given_up(), 0);
 }
 
-impl<'l> Campaign<'l> {
-    fn begin(lab: &'l mut Lab) -> Self {
-        let stage = Stage::new(lab);
-        std::fs::write(stage.folder.path().join("campaign.yaml"), CHAIN).unwrap();
-        stage.run(&["definitions", "apply", "campaign.yaml"]);
-        let mut worker = stage.command(&["worker", "--role", "effects", "--exec", EFFECT]);
+impl<'e> Campaign<'e> {
+    fn begin(engine: &'e mut dyn Engine) -> Self {
+        for (name, source) in [("campaign.yaml", CHAIN), ("ticks.yaml", TICKS)] {
+            std::fs::write(engine.folder().join(name), source).unwrap();
+            engine.run(&["definitions", "apply", name]);
+        }
+        engine.run(&["definitions", "migrate", "ticks", "--to", "flows"]);
+        let mut worker = engine.command(&["worker", "--role", "effects", "--exec", EFFECT]);
         worker.args(["--provider", "flows", "--capacity", "24"]);
         let worker = Running::begin(&mut worker);
-        let (admin, ingress) = lab.api_ports();
-        let mut config = HostConfig::default();
-        config.admin.url = format!("http://127.0.0.1:{admin}");
-        config.ingress.url = format!("http://127.0.0.1:{ingress}");
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let provider = runtime
-            .block_on(async { hosted_provider(&config, compiled_in("builtin").unwrap()).unwrap() });
+        let runtime = Runtime::new().unwrap();
+        let provider = {
+            let _guard = runtime.enter();
+            engine.provider()
+        };
         Self {
-            lab,
-            stage,
+            engine,
             provider,
             runtime,
             _worker: worker,
@@ -164,7 +201,7 @@ impl<'l> Campaign<'l> {
                 .map(|nth| {
                     let id = format!("{prefix}-{nth}");
                     let key = format!("start-{id}");
-                    let mut start = self.stage.command(&["start", "campaign", "--id", &id]);
+                    let mut start = self.engine.command(&["start", "campaign", "--id", &id]);
                     start.args(["--provider", "flows", "--timeout", "5s"]);
                     start.args(["--request-id", &key]);
                     start
@@ -177,29 +214,34 @@ impl<'l> Campaign<'l> {
 
     /// Kills one process and starts it again.
     fn kill(&mut self, nth: usize) {
-        let folder = self.stage.folder.path().to_owned();
         match nth % 3 {
             0 => {
-                self.stage.host.kill();
+                self.engine.kill_host();
                 std::thread::sleep(PAUSE);
-                self.stage.host = begin_host(&folder);
+                self.engine.begin_host();
             }
             1 => {
-                self.stage.gateway.kill();
+                self.engine.kill_gateway();
                 std::thread::sleep(PAUSE);
-                let port = self.stage.url.rsplit(':').next().unwrap().parse().unwrap();
-                self.stage.gateway = begin_gateway(&folder, port);
+                self.engine.begin_gateway();
             }
             _ => {
-                self.lab.server.kill();
+                self.engine.kill_server();
                 std::thread::sleep(PAUSE);
-                self.lab.restart_server();
+                self.engine.begin_server();
             }
         }
     }
 
-    /// The sub-states of all executions of the campaign, by id.
-    fn all(&self) -> BTreeMap<String, String> {
+    /// The sub-states of the executions whose ids begin so, by id. Waits while a server that has just begun does not
+    /// answer.
+    fn all(&self, prefix: &str) -> BTreeMap<String, String> {
+        let mut all = eventually("the server lists the executions", || self.listed().ok());
+        all.retain(|id, _| id.starts_with(prefix));
+        all
+    }
+
+    fn listed(&self) -> Result<BTreeMap<String, String>, stateway_provider_api::Error> {
         self.runtime.block_on(async {
             let (mut all, mut cursor) = (BTreeMap::new(), None);
             loop {
@@ -209,48 +251,65 @@ impl<'l> Campaign<'l> {
                     cursor: cursor.take(),
                 };
                 let call = Call::within(Duration::from_secs(20));
-                let page = self.provider.list(&call, request).await.unwrap();
+                let page = self.provider.list(&call, request).await?;
                 for seen in page.observations {
                     let (sub_state, _) = seen.reported.unwrap();
                     all.insert(seen.id.to_string(), sub_state.to_string());
                 }
                 cursor = page.next;
                 if cursor.is_none() {
-                    let of = |id: &String| {
-                        ["first-", "second-", "third-"]
-                            .iter()
-                            .any(|it| id.starts_with(it))
-                    };
-                    all.retain(|id, _| of(id));
-                    return all;
+                    return Ok(all);
                 }
             }
         })
     }
 
-    fn open(&self) -> usize {
-        let all = self.all();
-        let open = all
-            .values()
-            .filter(|it| *it != "succeeded" && *it != "failed");
-        open.count()
+    /// How many executions whose ids begin so have ended.
+    fn ended(&self, prefix: &str) -> usize {
+        let all = self.all(prefix);
+        let ended = all.values();
+        ended
+            .filter(|it| *it == "succeeded" || *it == "failed")
+            .count()
+    }
+
+    /// Of the times of the schedule between these two, at most the newest has started an execution, and later times
+    /// start others. The number of times, and of executions.
+    fn check_schedule(&self, left: Timestamp, returned: Timestamp) -> (usize, usize) {
+        let minutes = (left.as_second() / 60 + 1)..=(returned.as_second() / 60);
+        let time = |id: &str| -> Timestamp {
+            let text = id.trim_start_matches("ticks~");
+            let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text).unwrap();
+            time.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp()
+        };
+        let ticks: BTreeSet<i64> = eventually("the times that passed start an execution", || {
+            let ticks = self.all("ticks~");
+            assert!(!ticks.values().any(|it| it == "failed"), "{ticks:?}");
+            let minutes_of = ticks.keys().map(|id| time(id).as_second() / 60);
+            let ticks: BTreeSet<i64> = minutes_of.collect();
+            let is_done = minutes.is_empty() || ticks.last() >= Some(minutes.start());
+            is_done.then_some(ticks)
+        });
+        let started: Vec<_> = ticks.iter().filter(|it| minutes.contains(it)).collect();
+        assert!(started.len() <= 1, "{started:?} of {minutes:?}");
+        assert!(
+            started.iter().all(|it| *it == minutes.end()),
+            "{started:?} of {minutes:?}"
+        );
+        (minutes.count(), started.len())
     }
 
     /// Checks the executions whose ids begin so. The number of effects, and how many were repeated.
     fn check(&self, prefix: &str, count: usize) -> (usize, usize) {
-        let all = self.all();
-        let own: Vec<_> = all
-            .iter()
-            .filter(|(id, _)| id.starts_with(prefix))
-            .collect();
+        let own = self.all(prefix);
         assert_eq!(own.len(), count, "{own:?}");
-        let text = std::fs::read_to_string(self.stage.folder.path().join("effects.txt")).unwrap();
+        let text = std::fs::read_to_string(self.engine.folder().join("effects.txt")).unwrap();
         let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
         for line in text.lines() {
             *effects.entry(line).or_default() += 1;
         }
         let (mut total, mut distinct) = (0, 0);
-        for (id, sub_state) in own {
+        for (id, sub_state) in &own {
             assert_eq!(sub_state, "succeeded", "{id}");
             self.check_log(id);
             for step in 1..=STEPS {
@@ -291,14 +350,5 @@ impl<'l> Campaign<'l> {
                 .await;
             assert!(shown.is_ok());
         });
-    }
-
-    /// How many invocations Restate has paused.
-    fn paused(&self) -> String {
-        let (admin, _) = self.lab.api_ports();
-        let query = "{\"query\":\"select count(*) as n from sys_invocation where status = 'paused' and target_service_name like 'stateway.%'\"}";
-        let (status, answer) = post(admin, "/query", query).unwrap();
-        assert_eq!(status, 200, "{answer}");
-        answer
     }
 }

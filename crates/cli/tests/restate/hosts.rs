@@ -14,7 +14,7 @@ use stateway_trajectory_kit::{play_random, sources};
 use tempfile::TempDir;
 
 use crate::lab::Lab;
-use crate::process::{Running, eventually, free_port};
+use crate::process::{Running, eventually, free_port, publish};
 
 /// A step that fails once, a sleep, and a step that needs the output of the first.
 const ORDER: &str = "\
@@ -638,7 +638,7 @@ pub(crate) fn migrate(lab: &mut Lab) {
     };
     let old = start(&stage);
     assert!(old.starts_with("providers/builtin/"), "{old}");
-    assert_eq!(publish(&stage, "e1"), ["builtin"]);
+    assert_eq!(publish(&stage.url, "e1"), ["builtin"]);
     let migrate = ["definitions", "migrate", "placed", "--to", "flows"];
     let dry = stage.json(&[&migrate[..], &["--dry-run"]].concat());
     assert_eq!(dry["portability"]["verdict"], "exact");
@@ -651,19 +651,19 @@ pub(crate) fn migrate(lab: &mut Lab) {
     assert_eq!(default(&stage), "providers/flows");
     let new = start(&stage);
     assert!(new.starts_with("providers/flows/"), "{new}");
-    assert_eq!(publish(&stage, "e2"), ["flows"]);
+    assert_eq!(publish(&stage.url, "e2"), ["flows"]);
     // A trigger that a person disables is disabled where it starts executions, and a new revision changes nothing.
     stage.run(&["triggers", "disable", "placed", "--comment", "maintenance"]);
     let second = placed.replace("10m", "20m");
     std::fs::write(stage.folder.path().join("placed.yaml"), second).unwrap();
     stage.run(&["definitions", "apply", "placed.yaml"]);
-    assert!(publish(&stage, "e3").is_empty());
+    assert!(publish(&stage.url, "e3").is_empty());
     // The way back takes the disabled trigger along.
     stage.run(&["definitions", "migrate", "placed", "--to", "builtin"]);
     assert_eq!(default(&stage), "providers/builtin");
-    assert!(publish(&stage, "e4").is_empty());
+    assert!(publish(&stage.url, "e4").is_empty());
     stage.run(&["triggers", "enable", "placed"]);
-    assert_eq!(publish(&stage, "e5"), ["builtin"]);
+    assert_eq!(publish(&stage.url, "e5"), ["builtin"]);
     // The old execution finishes where it is.
     stage.run(&["signal", &old, "go", "--input", "true"]);
     let child = format!("builtin/{}~sub~1", old.rsplit('/').next().unwrap());
@@ -679,24 +679,4 @@ pub(crate) fn migrate(lab: &mut Lab) {
     assert!(!refused.status.success());
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("`concurrency` is set"), "{said}");
-}
-
-/// Publishes the event to every provider; the providers on which it started executions.
-fn publish(stage: &Stage, request: &str) -> Vec<String> {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let answer = runtime.block_on(async {
-        let client = stateway_client::Client::lazy(&stage.url).unwrap();
-        let event = stateway_client::v1::PublishEventRequest {
-            parent: "providers/-".to_owned(),
-            event: "placed".to_owned(),
-            request_id: request.to_owned(),
-            ..Default::default()
-        };
-        let event = stateway_client::PublishEvent::from_message(event);
-        client.publish(event).await.unwrap()
-    });
-    let names = answer.executions.iter();
-    names
-        .map(|name| name.split('/').nth(1).unwrap().to_owned())
-        .collect()
 }

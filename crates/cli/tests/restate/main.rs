@@ -8,6 +8,7 @@ mod campaign;
 mod deaths;
 mod endings;
 mod hosts;
+mod kills;
 mod lab;
 mod older;
 mod process;
@@ -94,7 +95,7 @@ const TESTS: &[Test] = &[
     ),
     (
         "many_executions_survive_the_deaths_of_gateway_host_and_server",
-        campaign::many_executions,
+        kills::many_executions,
     ),
     ("the_service_dies_and_comes_back", deaths::of_the_service),
     ("the_server_dies_and_comes_back", deaths::of_the_server),

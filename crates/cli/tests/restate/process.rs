@@ -122,3 +122,24 @@ pub(crate) fn post(port: u16, path: &str, body: &str) -> Option<(u16, String)> {
     let status = answer.split(' ').nth(1)?.parse().ok()?;
     Some((status, answer))
 }
+
+/// Publishes the event `placed` to every provider; the providers on which it started executions.
+#[allow(dead_code, reason = "only stories with a host need it")]
+pub(crate) fn publish(url: &str, request: &str) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let answer = runtime.block_on(async {
+        let client = stateway_client::Client::lazy(url).unwrap();
+        let event = stateway_client::v1::PublishEventRequest {
+            parent: "providers/-".to_owned(),
+            event: "placed".to_owned(),
+            request_id: request.to_owned(),
+            ..Default::default()
+        };
+        let event = stateway_client::PublishEvent::from_message(event);
+        client.publish(event).await.unwrap()
+    });
+    let names = answer.executions.iter();
+    names
+        .map(|name| name.split('/').nth(1).unwrap().to_owned())
+        .collect()
+}

@@ -1,14 +1,13 @@
 //! Portable executions inside the server: a host, a gateway with the built-in engine beside it, workers of both,
-//! and deaths.
+//! and changes of hosts.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Running, eventually, free_port};
+use crate::process::{Running, eventually, free_port, publish};
 use crate::temporal::{Peers, Server, Settings};
 
 /// A step that fails once, a sleep, a signal, and a step that needs the output of the first.
@@ -41,29 +40,18 @@ steps:
   - {name: wrap, agent: packer, timeout: 1m, input: '${input}'}
 ";
 
-/// Three steps in a row.
-const CHAIN: &str = "\
-name: chain
-steps:
-  - {name: one, agent: packer, timeout: 1m}
-  - {name: two, agent: packer, timeout: 1m, dependsOn: [one]}
-  - {name: three, agent: packer, timeout: 1m, dependsOn: [two]}
-";
-
-/// The first attempt of `pack` fails; everything else answers its input. Each task leaves a line.
-const PACKER: &str = "echo $STATEWAY_EXECUTION $STATEWAY_STEP >> effects; \
-     if [ \"$STATEWAY_STEP.$STATEWAY_ATTEMPT\" = pack.1 ]; then exit 75; fi; /bin/cat";
+/// The first attempt of `pack` fails; everything else answers its input.
+const PACKER: &str =
+    "if [ \"$STATEWAY_STEP.$STATEWAY_ATTEMPT\" = pack.1 ]; then exit 75; fi; /bin/cat";
 const DOOM: &str = "exit 78";
-/// How many executions are under way while processes die.
-const EXECUTIONS: usize = 40;
 
-struct Stage {
-    server: Server,
+pub(crate) struct Stage {
+    pub(crate) server: Server,
     _data: TempDir,
-    folder: TempDir,
-    host: Running,
-    gateway: Running,
-    url: String,
+    pub(crate) folder: TempDir,
+    pub(crate) host: Running,
+    pub(crate) gateway: Running,
+    pub(crate) url: String,
     workers: Vec<Running>,
 }
 
@@ -80,13 +68,13 @@ fn until_said(process: &Running, part: &str) {
     });
 }
 
-fn begin_host(folder: &Path) -> Running {
+pub(crate) fn begin_host(folder: &Path) -> Running {
     let host = Running::begin(stateway(folder).args(["host", "--log", "warn"]));
     until_said(&host, "polls the task queue");
     host
 }
 
-fn begin_gateway(folder: &Path, port: u16) -> Running {
+pub(crate) fn begin_gateway(folder: &Path, port: u16) -> Running {
     let address = format!("127.0.0.1:{port}");
     let mut command = stateway(folder);
     let gateway = Running::begin(command.args(["serve", "--listen", &address, "--log", "warn"]));
@@ -95,7 +83,7 @@ fn begin_gateway(folder: &Path, port: u16) -> Running {
 }
 
 impl Stage {
-    fn new(peers: &Peers) -> Self {
+    pub(crate) fn new(peers: &Peers) -> Self {
         let data = tempfile::tempdir().unwrap();
         let server = Server::start(&peers.server, data.path(), &[], Settings::Tests);
         let folder = tempfile::tempdir().unwrap();
@@ -110,7 +98,6 @@ impl Stage {
             ("order.yaml", ORDER),
             ("parcel.yaml", PARCEL),
             ("deal.yaml", DEAL),
-            ("chain.yaml", CHAIN),
         ];
         for (name, source) in sources {
             std::fs::write(folder.path().join(name), source).unwrap();
@@ -141,27 +128,18 @@ impl Stage {
         stage
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = stateway(self.folder.path());
         command.args(arguments).args(["--server", &self.url]);
         command
     }
 
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {errors}");
         String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The same, again and again until it succeeds.
-    #[track_caller]
-    fn run_surely(&self, arguments: &[&str]) {
-        eventually(&format!("{arguments:?}"), || {
-            let output = self.command(arguments).output().unwrap();
-            output.status.success().then_some(())
-        });
     }
 
     #[track_caller]
@@ -212,7 +190,7 @@ impl Stage {
         events.collect()
     }
 
-    fn restart_gateway(&mut self) {
+    pub(crate) fn restart_gateway(&mut self) {
         self.gateway.kill();
         let port = self.url.rsplit(':').next().unwrap().parse().unwrap();
         self.gateway = begin_gateway(self.folder.path(), port);
@@ -259,53 +237,188 @@ pub(crate) fn same_trajectory(peers: &Peers) {
     assert_eq!(trajectory, stage.trajectory(&children[1]));
 }
 
-/// Host, gateway and server die in turn while executions are under way: all finish, every step is recorded once.
-pub(crate) fn deaths(peers: &Peers) {
+/// Reads need no host: get, list, count, explain, history and a watch show the executions. A signal that is sent while
+/// no host runs is carried out when a host returns.
+pub(crate) fn reads_without_a_host(peers: &Peers) {
     let mut stage = Stage::new(peers);
-    let waiting = stage.start("flows", "order");
-    stage.until(&waiting, "waiting", Some("AWAITING_INPUT"));
+    let name = stage.start("flows", "order");
+    let other = stage.start("flows", "order");
+    for name in [&name, &other] {
+        stage.until(name, "waiting", Some("AWAITING_INPUT"));
+    }
+    let before = stage.json(&["explain", &name]);
     stage.host.kill();
-    // Reads need no host.
-    let seen = stage.json(&["get", &waiting]);
-    assert_eq!(seen["native_state"], "awaiting_signal");
+    assert_eq!(
+        stage.json(&["get", &name])["native_state"],
+        "awaiting_signal"
+    );
+    let listed = stage.json(&["list", "--provider", "flows"]);
+    assert_eq!(listed["executions"].as_array().unwrap().len(), 2);
+    let counted = stage.json(&["count", "--provider", "flows"]);
+    let counts = counted["counts"].as_array().unwrap().iter();
+    let counts = counts.filter(|it| it["execution_count"] != 0);
+    let counts: Vec<_> = counts
+        .map(|it| {
+            (
+                it["sub_state"].as_str().unwrap(),
+                it["execution_count"].clone(),
+            )
+        })
+        .collect();
+    assert_eq!(counts, [("waiting", Value::from(2))]);
+    let explained = stage.json(&["explain", &name]);
+    assert_eq!(explained["row"]["native_state"], "awaiting_signal");
+    assert_eq!(explained["row"], before["row"]);
+    let trajectory = stage.trajectory(&name);
+    let packed = trajectory.iter();
+    let mut packed = packed.filter(|it| it.starts_with("StepCompleted pack 2"));
+    assert!(packed.next().is_some(), "{trajectory:#?}");
+    let watch = Running::begin(&mut stage.command(&["watch", &name, "-o", "json"]));
+    let shown = |state: &str| {
+        eventually(&format!("the watch shows {state}"), || {
+            let said = watch.said();
+            let lines = said.iter().map(|line| serde_json::from_str::<Value>(line));
+            let mut lines = lines.map(Result::unwrap);
+            lines.find(|line| line["execution"]["sub_state"] == state)
+        })
+    };
+    assert_eq!(shown("waiting")["execution"]["reason"], "AWAITING_INPUT");
+    // A write waits for a host.
+    let mut signal = stage.command(&["signal", &name, "paid", "--request-id", "paid-1"]);
+    let signal = Running::begin(signal.args(["--timeout", "25s"]));
     stage.host = begin_host(stage.folder.path());
-    let mut names = Vec::new();
-    for number in 0..EXECUTIONS {
-        let id = format!("chain-{number}");
-        let start = ["start", "chain", "--provider", "flows", "--id", &id];
-        let request = ["--request-id", &id];
-        stage.run_surely(&[&start[..], &request].concat());
-        names.push(format!("flows/{id}"));
-        match number {
-            10 => {
-                stage.host.kill();
-                stage.host = begin_host(stage.folder.path());
-            }
-            20 => stage.restart_gateway(),
-            30 => stage.server.restart(),
-            _ => {}
-        }
+    shown("succeeded");
+    drop(signal);
+    stage.run(&["signal", &other, "paid"]);
+    stage.until(&other, "succeeded", None);
+}
+
+/// Another host takes over while executions wait for a signal, a time and a retry: the host before finishes what it has
+/// begun and ends.
+pub(crate) fn upgrade(peers: &Peers) {
+    let mut stage = Stage::new(peers);
+    let nap = "name: nap\nsteps:\n  - {name: nap, sleep: 4s}\n  - {name: ship, agent: packer, timeout: 1m, dependsOn: [nap]}\n";
+    std::fs::write(stage.folder.path().join("nap.yaml"), nap).unwrap();
+    stage.run(&["definitions", "apply", "nap.yaml"]);
+    let orders: Vec<_> = (0..5).map(|_| stage.start("flows", "order")).collect();
+    for name in &orders {
+        stage.until(name, "waiting", Some("AWAITING_INPUT"));
     }
-    stage.run_surely(&["signal", &waiting, "paid", "--request-id", "paid-1"]);
-    let until = Instant::now() + Duration::from_secs(120);
-    for name in &names {
-        while stage.json(&["get", name])["sub_state"] != "succeeded" {
-            assert!(Instant::now() < until, "{name} does not finish");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+    let naps: Vec<_> = (0..5).map(|_| stage.start("flows", "nap")).collect();
+    // These fail once, and the next attempt is due in 300 ms.
+    let retried: Vec<_> = (0..5).map(|_| stage.start("flows", "order")).collect();
+    let next = begin_host(stage.folder.path());
+    assert!(stage.host.terminate(), "{:?}", stage.host.talked());
+    until_said(&stage.host, "stateway host has stopped");
+    stage.host = next;
+    for name in &retried {
+        stage.until(name, "waiting", Some("AWAITING_INPUT"));
+    }
+    for name in orders.iter().chain(&retried) {
+        stage.run(&["signal", name, "paid", "--input", "true"]);
+    }
+    for name in orders.iter().chain(&retried).chain(&naps) {
+        stage.until(name, "succeeded", None);
         let trajectory = stage.trajectory(name);
-        for step in ["one", "two", "three"] {
-            let wanted = format!("StepCompleted {step} ");
-            let ends = trajectory.iter().filter(|it| it.starts_with(&wanted));
-            assert_eq!(ends.count(), 1, "{step}: {trajectory:#?}");
-        }
+        let ends = trajectory.iter();
+        let ends = ends.filter(|it| it.starts_with("StepCompleted ship"));
+        assert_eq!(ends.count(), 1, "{trajectory:#?}");
     }
-    stage.until(&waiting, "succeeded", None);
-    let effects = std::fs::read_to_string(stage.folder.path().join("effects")).unwrap();
-    let effects = effects
-        .lines()
-        .filter(|line| line.contains("chain-"))
-        .count();
-    println!("{effects} effects for {} steps", EXECUTIONS * 3);
-    assert!(effects >= EXECUTIONS * 3);
+}
+
+/// One process is gateway and host, and stops both in order.
+pub(crate) fn host_inside_the_gateway(peers: &Peers) {
+    let mut stage = Stage::new(peers);
+    // From here on the only host is the one inside the gateway.
+    assert!(stage.host.terminate(), "{:?}", stage.host.talked());
+    let config = stage.folder.path().join("stateway.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let served = text.replace(
+        "task_queue = \"flows\"",
+        "task_queue = \"flows\", serve = true",
+    );
+    assert_ne!(served, text);
+    std::fs::write(&config, served).unwrap();
+    stage.restart_gateway();
+    until_said(&stage.gateway, "polls the task queue `flows`");
+    let name = stage.start("flows", "order");
+    stage.until(&name, "waiting", Some("AWAITING_INPUT"));
+    stage.run(&["signal", &name, "paid", "--input", "true"]);
+    stage.until(&name, "succeeded", None);
+    stage.workers.clear();
+    assert!(stage.gateway.terminate(), "{:?}", stage.gateway.talked());
+    until_said(&stage.gateway, "stateway has stopped");
+    let talked = stage.gateway.talked();
+    let at = |part: &str| talked.iter().position(|line| line.contains(part));
+    let (host, gateway) = (at("stateway host has stopped"), at("stateway has stopped"));
+    assert!(host.is_some() && host < gateway, "{talked:#?}");
+}
+
+/// The default of a definition moves to the host: new executions, events and its schedule start there, open executions
+/// stay.
+pub(crate) fn migrate(peers: &Peers) {
+    let stage = Stage::new(peers);
+    let placed = "name: placed\ntrigger: {event: placed, schedule: '0 0 1 1 *'}\nsteps:\n  - {name: go, signal: go, timeout: 10m}\n  - {name: sub, workflow: parcel, timeout: 5m, dependsOn: [go]}\n";
+    std::fs::write(stage.folder.path().join("placed.yaml"), placed).unwrap();
+    stage.run(&["definitions", "apply", "placed.yaml"]);
+    let default = || stage.json(&["definitions", "get", "placed"])["default_provider"].clone();
+    assert_eq!(default(), "providers/builtin");
+    // Whether the schedule of a provider has a next time.
+    let is_scheduled = |provider: &str| {
+        let queue = stage.json(&["queue", provider]);
+        let scheduled = queue["scheduled"].as_array().unwrap();
+        assert_eq!(scheduled.len(), 1, "{queue:#}");
+        let is_disabled = scheduled[0]["disabled"].is_object();
+        assert_eq!(scheduled[0]["next_start_time"].is_null(), is_disabled);
+        !is_disabled
+    };
+    let both = || (is_scheduled("builtin"), is_scheduled("flows"));
+    assert_eq!(both(), (true, false));
+    let start = || {
+        let started = stage.json(&["start", "placed", "--input", "{}"]);
+        started["name"].as_str().unwrap().to_owned()
+    };
+    let old = start();
+    assert!(old.starts_with("providers/builtin/"), "{old}");
+    assert_eq!(publish(&stage.url, "e1"), ["builtin"]);
+    let migrate = ["definitions", "migrate", "placed", "--to", "flows"];
+    let dry = stage.json(&[&migrate[..], &["--dry-run"]].concat());
+    assert_eq!(dry["portability"]["verdict"], "exact", "{dry:#}");
+    assert_eq!(dry["children"], serde_json::json!(["definitions/parcel"]));
+    assert_eq!(default(), "providers/builtin");
+    let moved = stage.json(&migrate);
+    assert_eq!(moved["from"], "providers/builtin");
+    assert_eq!(moved["open_executions"][0]["provider"], "providers/builtin");
+    assert_eq!(moved["open_executions"][0]["count"], 2);
+    assert_eq!(default(), "providers/flows");
+    assert_eq!(both(), (false, true));
+    let new = start();
+    assert!(new.starts_with("providers/flows/"), "{new}");
+    assert_eq!(publish(&stage.url, "e2"), ["flows"]);
+    // A trigger that a person disables stays disabled on the way back.
+    stage.run(&["triggers", "disable", "placed", "--comment", "maintenance"]);
+    assert!(publish(&stage.url, "e3").is_empty());
+    assert_eq!(both(), (false, false));
+    stage.run(&["definitions", "migrate", "placed", "--to", "builtin"]);
+    assert_eq!(default(), "providers/builtin");
+    assert!(publish(&stage.url, "e4").is_empty());
+    stage.run(&["triggers", "enable", "placed"]);
+    assert_eq!(publish(&stage.url, "e5"), ["builtin"]);
+    assert_eq!(both(), (true, false));
+    // Each open execution finishes where it was started.
+    for name in [&old, &new] {
+        let name = name.replace("providers/", "").replace("/executions", "");
+        stage.run(&["signal", &name, "go", "--input", "true"]);
+        stage.until(&name, "succeeded", None);
+        stage.until(&format!("{name}~sub~1"), "succeeded", None);
+    }
+    // What the host cannot run is not moved.
+    let limited = "name: limited\nconcurrency: 2\nsteps: [{name: a, sleep: 50ms}]\n";
+    std::fs::write(stage.folder.path().join("limited.yaml"), limited).unwrap();
+    stage.run(&["definitions", "apply", "limited.yaml"]);
+    let mut refused = stage.command(&["definitions", "migrate", "limited", "--to", "flows"]);
+    let refused = refused.output().unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("`concurrency` is set"), "{said}");
 }

@@ -4,7 +4,10 @@
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used)]
 
+#[path = "../restate/campaign.rs"]
+mod campaign;
 mod hosts;
+mod kills;
 #[path = "../restate/lab.rs"]
 #[allow(dead_code, reason = "the tests of Restate use the rest")]
 mod lab;
@@ -41,8 +44,21 @@ const TESTS: &[Test] = &[
         hosts::same_trajectory,
     ),
     (
-        "portable_executions_survive_the_deaths_of_host_gateway_and_server",
-        hosts::deaths,
+        "reads_need_no_host_and_a_write_waits_for_one",
+        hosts::reads_without_a_host,
+    ),
+    (
+        "another_host_takes_over_while_executions_wait",
+        hosts::upgrade,
+    ),
+    (
+        "one_process_can_be_gateway_and_host",
+        hosts::host_inside_the_gateway,
+    ),
+    ("a_definition_is_moved_to_a_host_and_back", hosts::migrate),
+    (
+        "many_executions_survive_the_deaths_of_gateway_host_and_server",
+        kills::many_executions,
     ),
 ];
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use prost_types::Any;
+use stateway_hosted::definition_object::{DefinitionRequest, DefinitionWork};
 use stateway_hosted::message::{ObjectAnswer, StartWork};
 use stateway_machine::Data;
 use stateway_provider_temporal::api::command::v1::command::Attributes as Ordered;
@@ -115,6 +116,15 @@ impl Run {
         requests: &[&ObjectRequest],
         earlier: Option<&BTreeMap<String, Bytes>>,
     ) -> Answer {
+        let updates = requests.iter().enumerate().map(|(n, it)| update(n, it));
+        self.task_with(updates.collect(), earlier)
+    }
+
+    fn task_with(
+        &mut self,
+        updates: Vec<ProtocolMessage>,
+        earlier: Option<&BTreeMap<String, Bytes>>,
+    ) -> Answer {
         self.seconds += 1;
         self.add(Attributes::WorkflowTaskStartedEventAttributes(
             history::WorkflowTaskStartedEventAttributes {
@@ -130,14 +140,13 @@ impl Run {
             let input = record.apply(event);
             inputs.extend(input.filter(|_| event.event_id > self.handled));
         }
-        let updates = requests.iter().enumerate().map(|(n, it)| update(n, it));
         let task = Task {
             object: self.object,
             run: self.name,
             record: &record,
             earlier,
             inputs,
-            updates: updates.collect(),
+            updates,
         };
         let answer = handle(&task, &self.shared);
         // A task without commands leaves nothing.
@@ -208,7 +217,7 @@ impl Run {
     }
 }
 
-fn update(number: usize, request: &ObjectRequest) -> ProtocolMessage {
+fn update(number: usize, request: &impl serde::Serialize) -> ProtocolMessage {
     let request = Request {
         meta: Some(Meta {
             update_id: format!("u{number}"),
@@ -396,6 +405,103 @@ fn a_timer_fires_the_alarm_for_which_it_was_started() {
     ));
     run.task(&[]);
     assert!(run.record().tags.contains(&"state:succeeded".to_owned()));
+}
+
+/// The run of a definition, whose schedule has a time at every full hour, at half past eight.
+fn hourly() -> (Run, Answer) {
+    let started = history::WorkflowExecutionStartedEventAttributes::default();
+    let mut run = Run::new((ObjectKind::Definition, "report"), "run-1", started);
+    run.seconds = START + 1_800;
+    let answer = run.define(DefinitionWork::Apply {
+        source: "name: report\ntrigger: {schedule: '0 * * * *'}\nsteps: [{name: a, sleep: 4s}]"
+            .into(),
+        source_name: "report.yaml".into(),
+        never_scheduled: false,
+    });
+    (run, answer)
+}
+
+impl Run {
+    /// One workflow task with a request to a definition.
+    fn define(&mut self, work: DefinitionWork) -> Answer {
+        let request = DefinitionRequest {
+            v: VERSION,
+            id: format!("r{}", self.seconds).into(),
+            body: format!("{work:?}").into(),
+            at: at(self.seconds),
+            work,
+        };
+        self.task_with(vec![update(0, &request)], None)
+    }
+
+    /// The timer of the record fires now, and a host takes the task so many seconds later.
+    fn fire(&mut self, late: i64) -> Answer {
+        let due = self.record().timer.unwrap();
+        self.seconds = due / 1_000;
+        self.add(Attributes::TimerFiredEventAttributes(
+            history::TimerFiredEventAttributes {
+                timer_id: due.to_string(),
+                started_event_id: 0,
+            },
+        ));
+        self.seconds += late;
+        self.task(&[])
+    }
+}
+
+/// The executions that an answer starts.
+fn started(answer: &Answer) -> Vec<String> {
+    let commands = answer.commands.iter();
+    let started = commands.filter_map(|command| match command.attributes.clone()? {
+        Ordered::ScheduleActivityTaskCommandAttributes(it) => {
+            let delivery = serde_json::from_slice(&it.input?.payloads[0].data).unwrap();
+            let Delivery::Execution(to, request) = delivery else {
+                panic!("not to an execution: {delivery:?}");
+            };
+            assert!(matches!(request.work, Work::Start(_)));
+            Some(to.to_string())
+        }
+        _ => None,
+    });
+    started.collect()
+}
+
+#[test]
+fn the_timer_of_a_definition_starts_the_execution_of_its_time_and_the_next_timer() {
+    let (mut run, applied) = hourly();
+    assert_eq!(started(&applied), [""; 0]);
+    let nine = (START + 3_600) * 1_000;
+    assert_eq!(run.record().timer, Some(nine));
+    let fired = run.fire(0);
+    assert_eq!(started(&fired), ["report~20270115T090000Z"]);
+    assert_eq!(run.record().timer, Some(nine + 3_600_000));
+    // A disabled trigger starts nothing, and no timer runs any more.
+    run.define(DefinitionWork::Switch {
+        enabled: false,
+        by: "olga".into(),
+        comment: "".into(),
+    });
+    assert_eq!(started(&run.fire(0)), [""; 0]);
+    assert_eq!(run.record().timer, None);
+    // Times that passed meanwhile are skipped.
+    run.seconds += 7_200;
+    run.define(DefinitionWork::Switch {
+        enabled: true,
+        by: "olga".into(),
+        comment: "".into(),
+    });
+    assert_eq!(run.record().timer, Some(nine + 4 * 3_600_000));
+}
+
+#[test]
+fn of_the_times_of_a_schedule_that_passed_without_a_host_the_newest_starts_an_execution() {
+    let (mut run, _) = hourly();
+    let fired = run.fire(5 * 3_600 + 1_200);
+    assert_eq!(started(&fired), ["report~20270115T140000Z"]);
+    let fifteen = (START + 7 * 3_600) * 1_000;
+    assert_eq!(run.record().timer, Some(fifteen));
+    assert_eq!(started(&run.task(&[])), [""; 0]);
+    assert_eq!(started(&run.fire(0)), ["report~20270115T150000Z"]);
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct HostOptions {
     pub concurrency: usize,
     /// How many executions one host keeps in memory. The history of any other one is read again.
     pub cache: usize,
+    /// Whether `stateway serve` runs the host too.
+    pub serve: bool,
 }
 
 impl HostOptions {
@@ -61,6 +63,7 @@ impl Default for HostOptions {
             task_queue: Self::TASK_QUEUE.to_owned(),
             concurrency: 32,
             cache: 1_000,
+            serve: false,
         }
     }
 }

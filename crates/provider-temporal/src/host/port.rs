@@ -96,7 +96,11 @@ pub struct TemporalPort {
 }
 
 impl TemporalPort {
-    fn new(config: &HostConfig) -> std::result::Result<Self, ConfigError> {
+    /// A port on this server. Nothing is asked of the server yet.
+    ///
+    /// # Errors
+    /// A configuration that cannot be used.
+    pub fn new(config: &HostConfig) -> std::result::Result<Self, ConfigError> {
         config.check()?;
         let began = Timestamp::now().as_nanosecond();
         Ok(Self {
@@ -443,6 +447,10 @@ fn is_momentary(error: &Error) -> bool {
 
 #[async_trait]
 impl HostPort for TemporalPort {
+    fn has_schedules(&self) -> bool {
+        true
+    }
+
     fn limits(&self) -> EngineLimits {
         EngineLimits {
             engine: "Temporal",

@@ -81,10 +81,7 @@ impl Lab {
     }
 
     pub(crate) fn namespace(&self, name: &str) -> Namespace {
-        Namespace {
-            name: name.to_owned(),
-            port: self.server.http_port(),
-        }
+        Namespace::of(&self.server, name)
     }
 }
 
@@ -96,6 +93,14 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
+    /// A namespace of a server without a worker.
+    pub(crate) fn of(server: &Server, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            port: server.http_port(),
+        }
+    }
+
     /// Calls the HTTP API: the status and the body.
     #[track_caller]
     pub(crate) fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
