@@ -22,8 +22,8 @@ use stateway_provider_temporal::api::update::v1::{
     Acceptance, Outcome, Rejection, Request, Response,
 };
 use stateway_provider_temporal::host::{
-    CLEARED, COPIED, Continued, Input, MAX_STORED_BYTES, MAX_VALUE_BYTES, Record, UPDATE, in_memo,
-    payload, payloads, tags, workflow_type,
+    CLEARED, COPIED, Continued, ENDING_BYTES, Input, MAX_OBJECT_BYTES, MAX_STORED_BYTES,
+    MAX_VALUE_BYTES, Record, UPDATE, in_memo, payload, payloads, tags, workflow_type,
 };
 
 use crate::command;
@@ -75,6 +75,7 @@ pub(crate) fn handle(task: &Task<'_>, shared: &Shared) -> Answer {
         alarm: None,
         deliveries: Vec::new(),
         bytes: 0,
+        object_bytes: object_bytes(task),
         answer: Answer::default(),
     };
     for input in &task.inputs {
@@ -96,6 +97,8 @@ struct Worked<'t> {
     alarm: Option<Timestamp>,
     deliveries: Vec<Message>,
     bytes: usize,
+    /// The bytes of all values.
+    object_bytes: usize,
     answer: Answer,
 }
 
@@ -135,7 +138,7 @@ impl Worked<'_> {
             return;
         };
         let turn = self.turn(&request);
-        match self.cost(&turn) {
+        match self.cost(&request, &turn) {
             Ok(bytes) => self.take(turn, bytes),
             Err(refusal) => {
                 let object = self.task.object.1;
@@ -184,8 +187,13 @@ impl Worked<'_> {
             self.reject(&update, turn.answer);
             return;
         }
+        if self.task.record.is_crowded() && !self.is_quiet() {
+            // The history continues in another run as soon as the messages are delivered.
+            self.reject(&update, refused(busy()));
+            return;
+        }
         let own = update.argument.len() + turn.answer.len();
-        match self.cost(&turn).map(|bytes| bytes + own) {
+        match self.cost(&request, &turn).map(|bytes| bytes + own) {
             Err(refusal) => self.reject(&update, refused(refusal)),
             Ok(bytes) if self.bytes + bytes > MAX_STORED_BYTES => {
                 let refusal = if self.bytes == 0 {
@@ -204,7 +212,7 @@ impl Worked<'_> {
     }
 
     /// How many bytes a turn writes, or why it cannot be written.
-    fn cost(&self, turn: &Turn) -> Result<usize, Refusal> {
+    fn cost(&self, request: &[u8], turn: &Turn) -> Result<usize, Refusal> {
         let mut bytes = 0;
         for write in &turn.writes {
             if let Write::Set { key, value } = write {
@@ -217,11 +225,49 @@ impl Worked<'_> {
         if bytes > MAX_STORED_BYTES {
             return Err(too_large("all keys", bytes, MAX_STORED_BYTES));
         }
+        let object_bytes = self.object_bytes_after(turn);
+        if object_bytes > self.object_bytes.max(MAX_OBJECT_BYTES) {
+            let most = if is_end(request) {
+                MAX_OBJECT_BYTES + ENDING_BYTES
+            } else {
+                MAX_OBJECT_BYTES
+            };
+            if object_bytes > most {
+                return Err(too_large("all keys", object_bytes, most));
+            }
+        }
         Ok(bytes)
+    }
+
+    /// The bytes of all values when a turn is taken.
+    fn object_bytes_after(&self, turn: &Turn) -> usize {
+        let mut bytes = self.object_bytes;
+        let mut is_cleared = self.is_cleared;
+        for write in &turn.writes {
+            match write {
+                Write::ClearAll => (bytes, is_cleared) = (0, true),
+                Write::Set { key, value } => {
+                    let before = || {
+                        let record = self.task.record.size_of(key);
+                        record.or_else(|| Some(self.task.earlier?.get(key)?.len()))
+                    };
+                    let written = self.written.get(key).map(Bytes::len);
+                    let before = written.or_else(|| before().filter(|_| !is_cleared));
+                    bytes = (bytes + value.len()).saturating_sub(before.unwrap_or_default());
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Whether no messages are under way.
+    fn is_quiet(&self) -> bool {
+        self.deliveries.is_empty() && self.task.record.deliveries.is_empty()
     }
 
     fn take(&mut self, turn: Turn, bytes: usize) {
         self.bytes += bytes;
+        self.object_bytes = self.object_bytes_after(&turn);
         for write in turn.writes {
             match write {
                 Write::Set { key, value } => drop(self.written.insert(key, value.into())),
@@ -317,13 +363,12 @@ impl Worked<'_> {
             return self.answer;
         }
         let tags = self.tags(&fields, !record.is_continued);
-        let deliveries = std::mem::take(&mut self.deliveries);
-        let is_quiet = deliveries.is_empty() && record.deliveries.is_empty();
-        let continues = record.is_full() && is_quiet && record.earlier.is_none();
+        let continues = record.is_full() && self.is_quiet() && record.earlier.is_none();
         if continues {
             self.continue_as_new(fields);
             return self.answer;
         }
+        let deliveries = std::mem::take(&mut self.deliveries);
         if !fields.is_empty() {
             self.answer.commands.push(command::remember(&fields));
         }
@@ -348,7 +393,7 @@ impl Worked<'_> {
         };
         let mut bytes = 0;
         for (key, value) in earlier {
-            let is_here = record.copied.contains(key) || values.contains_key(key);
+            let is_here = record.size_of(key).is_some() || values.contains_key(key);
             if in_memo(key) || is_here {
                 continue;
             }
@@ -460,6 +505,23 @@ fn cancel(cause: &str, by: &str, at: Timestamp) -> ObjectRequest {
         work: Work::Verb(Box::new(cancel)),
         claim: None,
     }
+}
+
+/// The bytes of all values of the object of a task.
+fn object_bytes(task: &Task<'_>) -> usize {
+    let earlier = task.earlier.into_iter().flatten();
+    let earlier = earlier.filter(|(key, _)| task.record.size_of(key).is_none());
+    task.record.bytes + earlier.map(|(_, value)| value.len()).sum::<usize>()
+}
+
+/// Whether a request ends an execution, which a full one allows as well.
+fn is_end(request: &[u8]) -> bool {
+    let request: Option<ObjectRequest> = serde_json::from_slice(request).ok();
+    request.is_some_and(|request| match request.work {
+        Work::Verb(verb) => matches!(*verb, Verb::Cancel { .. }),
+        Work::EndChild { .. } => true,
+        _ => false,
+    })
 }
 
 fn refused(refusal: Refusal) -> Vec<u8> {

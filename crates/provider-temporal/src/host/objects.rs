@@ -35,6 +35,12 @@ pub const MAX_VALUE_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 /// The most bytes that the requests of one workflow task change. Temporal refuses messages of 4 MiB.
 pub const MAX_STORED_BYTES: usize = 3 * 1024 * 1024;
 
+/// The most bytes of all values of an object. One run holds them beside everything that it writes: Temporal terminates
+/// a workflow whose history has more than 50 MiB.
+pub const MAX_OBJECT_BYTES: usize = 16 * 1024 * 1024;
+/// How much an object may have beyond that when it is ended, so that a full execution can be cancelled.
+pub const ENDING_BYTES: usize = 2 * 1024 * 1024;
+
 /// The tag of the first run of a workflow, and of those that continue it.
 pub(super) const FIRST_RUN: &str = "run:first";
 pub(super) const LATER_RUN: &str = "run:later";

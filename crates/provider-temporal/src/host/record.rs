@@ -54,8 +54,10 @@ pub struct Record {
     pub values: BTreeMap<String, Bytes>,
     /// The run that has the values which are not written here; none when there are none.
     pub earlier: Option<String>,
-    /// The keys that were written while the earlier run is needed.
-    pub copied: BTreeSet<String>,
+    /// The sizes of the values that were written in this run, also of those that are not kept.
+    sizes: BTreeMap<String, usize>,
+    /// Their sum.
+    pub bytes: usize,
     /// Whether this run continues another one.
     pub is_continued: bool,
     /// The number of the last event.
@@ -114,11 +116,12 @@ impl Record {
                     }
                     CLEARED => {
                         self.values.clear();
+                        self.sizes.clear();
+                        self.bytes = 0;
                         self.earlier = None;
                     }
                     COPIED => {
                         self.earlier = None;
-                        self.copied.clear();
                         self.base = (event.event_id, None);
                     }
                     _ => {}
@@ -194,9 +197,8 @@ impl Record {
     }
 
     fn set(&mut self, key: &str, value: Bytes) {
-        if self.earlier.is_some() {
-            self.copied.insert(key.to_owned());
-        }
+        let before = self.sizes.insert(key.to_owned(), value.len());
+        self.bytes = self.bytes + value.len() - before.unwrap_or_default();
         // A run that continues another one begins with the fields of its memo.
         let is_read = [STATE, DEFINITION, ENDED_EARLY].contains(&key) || in_memo(key);
         if self.keep == Keep::All || is_read {
@@ -220,17 +222,37 @@ impl Record {
         }
     }
 
-    /// Whether the history is long enough to continue in another run: since all values were there it has grown
-    /// as much again, so copying them costs less than what was written.
+    /// The size of a value that was written in this run.
+    #[must_use]
+    pub fn size_of(&self, key: &str) -> Option<usize> {
+        self.sizes.get(key).copied()
+    }
+
+    /// Whether the history is long enough to continue in another run. As a rule it has grown as much again since all
+    /// values were there, so copying them costs less than what was written. A history that comes near the limit of
+    /// the server continues in any case, unless it has just begun.
     #[must_use]
     pub fn is_full(&self) -> bool {
         /// A server allows 2,000 updates of one run.
         const MOST_UPDATES: u32 = 1_500;
-        /// The fewest events of a run that is continued.
-        const FEWEST_EVENTS: i64 = 500;
-        let (events, size) = (self.base.0, self.base.1.unwrap_or_default());
-        let has_grown = self.last_event - events >= FEWEST_EVENTS && self.size >= 2 * size;
-        self.updates >= MOST_UPDATES || (self.is_long && has_grown)
+        /// The fewest and the most events of a run that is continued. A server allows 51,200.
+        const EVENTS: (i64, i64) = (500, 10_000);
+        /// The fewest bytes that are written in a run that is continued because of its size.
+        const FEWEST_BYTES: i64 = 4 * 1024 * 1024;
+        /// A history of this size continues. A server allows 50 MiB.
+        const LARGE: i64 = 30 * 1024 * 1024;
+        let base = self.base.1.unwrap_or_default();
+        let (events, bytes) = (self.last_event - self.base.0, self.size - base);
+        let is_long = self.is_long && events >= EVENTS.0 && bytes >= base;
+        let is_large = bytes >= FEWEST_BYTES && (bytes >= base || self.size >= LARGE);
+        self.updates >= MOST_UPDATES || is_long || is_large || events >= EVENTS.1
+    }
+
+    /// Whether the history must not grow before it continues in another run, except by what cannot wait.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        const CROWDED: i64 = 36 * 1024 * 1024;
+        self.size >= CROWDED
     }
 }
 

@@ -1,0 +1,204 @@
+//! What a real server does with an answer, a history and pending activities that are too large.
+
+use stateway_provider_temporal::api::workflowservice::v1::RespondWorkflowTaskCompletedRequest;
+
+use super::*;
+
+/// The longest message that a server reads, and the largest batch of events that it writes.
+const MESSAGE_BYTES: usize = 4 * 1024 * 1024;
+/// The longest payload.
+const PAYLOAD_BYTES: usize = 2 * 1024 * 1024;
+/// The largest history. A server terminates a workflow that exceeds it.
+pub(super) const HISTORY_BYTES: usize = 50 * 1024 * 1024;
+/// The most pending activities of a workflow.
+const PENDING_ACTIVITIES: usize = 2_000;
+
+/// The limits of one answer.
+pub(super) fn check(answer: &Answer, pending: usize) {
+    let request = RespondWorkflowTaskCompletedRequest {
+        commands: answer.commands.clone(),
+        messages: answer.messages.clone(),
+        ..Default::default()
+    };
+    let bytes = request.encoded_len();
+    assert!(bytes < MESSAGE_BYTES, "an answer of {bytes} bytes");
+    let mut started = 0;
+    for command in &answer.commands {
+        let attributes = command.attributes.as_ref().unwrap();
+        let bytes = match attributes {
+            Ordered::RecordMarkerCommandAttributes(it) => it
+                .details
+                .values()
+                .map(prost::Message::encoded_len)
+                .sum::<usize>(),
+            Ordered::ModifyWorkflowPropertiesCommandAttributes(it) => {
+                it.upserted_memo.as_ref().unwrap().encoded_len()
+            }
+            Ordered::ScheduleActivityTaskCommandAttributes(it) => {
+                started += 1;
+                it.input.as_ref().unwrap().encoded_len()
+            }
+            Ordered::ContinueAsNewWorkflowExecutionCommandAttributes(it) => {
+                let memo = it.memo.as_ref().unwrap().encoded_len();
+                memo.max(it.input.as_ref().unwrap().encoded_len())
+            }
+            _ => 0,
+        };
+        assert!(bytes < PAYLOAD_BYTES, "a command of {bytes} bytes");
+    }
+    assert!(pending + started <= PENDING_ACTIVITIES);
+}
+
+/// A workflow over all its runs.
+struct Flow {
+    run: Run,
+    runs: usize,
+    /// All values of the runs before.
+    before: BTreeMap<String, Bytes>,
+}
+
+impl Flow {
+    fn new(request: &ObjectRequest) -> Self {
+        Self {
+            run: Run::execution(request),
+            runs: 1,
+            before: BTreeMap::new(),
+        }
+    }
+
+    fn values(&self) -> BTreeMap<String, Bytes> {
+        let mut values = self.run.values();
+        if self.run.record().earlier.is_some() {
+            for (key, value) in &self.before {
+                values.entry(key.clone()).or_insert(value.clone());
+            }
+        }
+        values
+    }
+
+    /// One task. Continues in another run if the answer does.
+    fn task(&mut self, requests: &[&ObjectRequest]) -> Answer {
+        let is_copying = self.run.record().earlier.is_some();
+        let before = is_copying.then_some(&self.before);
+        let answer = self.run.task_after(requests, before);
+        let last = answer.commands.last().and_then(|it| it.attributes.clone());
+        if let Some(Ordered::ContinueAsNewWorkflowExecutionCommandAttributes(next)) = last {
+            self.before = self.values();
+            self.runs += 1;
+            let seconds = self.run.seconds;
+            self.run = Run::new(
+                self.run.object,
+                self.run.name,
+                history::WorkflowExecutionStartedEventAttributes {
+                    input: next.input,
+                    memo: next.memo,
+                    search_attributes: next.search_attributes,
+                    continued_execution_run_id: "before".to_owned(),
+                    ..Default::default()
+                },
+            );
+            self.run.seconds = seconds;
+        }
+        answer
+    }
+
+    /// Tasks until the host asks for no other one.
+    fn settle(&mut self) {
+        for _ in 0..100 {
+            if !self.task(&[]).wants_another_task {
+                return;
+            }
+        }
+        panic!("it always asks for another task");
+    }
+}
+
+fn renew(number: usize) -> ObjectRequest {
+    let renew = Work::Renew {
+        worker: "w".into(),
+        lease: Duration::from_secs(30),
+    };
+    request(&format!("r{number}"), renew)
+}
+
+/// A start whose input has so many bytes.
+fn start_with(steps: &str, bytes: usize) -> ObjectRequest {
+    let mut start = start(steps);
+    if let Work::Start(it) = &mut start.work {
+        it.input = Arc::new(serde_json::Value::from("x".repeat(bytes)));
+    }
+    start
+}
+
+#[test]
+fn a_large_state_continues_in_another_run_before_the_server_terminates_the_workflow() {
+    let start = start_with(WAIT, 700_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    let (mut turns, mut turns_of_run, mut fewest) = (0, 0, usize::MAX);
+    for number in 0..100 {
+        let runs = flow.runs;
+        let answer = flow.task(&[&renew(number)]);
+        if answer.wants_another_task {
+            flow.settle();
+        }
+        let (accepted, answer) = answers(&answer).remove(0);
+        assert!(accepted, "{}", state(&answer));
+        (turns, turns_of_run) = (turns + 1, turns_of_run + 1);
+        if flow.runs > runs {
+            fewest = fewest.min(turns_of_run);
+            turns_of_run = 0;
+        }
+    }
+    assert_eq!(turns, 100);
+    assert!(flow.runs > 2, "{} runs", flow.runs);
+    assert!(fewest >= 3, "a run of {fewest} turns");
+}
+
+#[test]
+fn an_execution_that_one_run_cannot_hold_is_refused_and_can_be_cancelled() {
+    let steps: Vec<_> = (0..40)
+        .map(|n| {
+            let after = (n > 0).then(|| format!(", dependsOn: [s{}]", n - 1));
+            let after = after.unwrap_or_default();
+            format!(
+                "{{name: s{n}, signal: go, timeout: 10m{after}, retryPolicy: {{maxRetries: 0}}}}"
+            )
+        })
+        .collect();
+    let start = start(&steps.join(", "));
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    // The log of another branch, which stays when work is done again.
+    for number in 0..15 {
+        let value = Bytes::from(vec![b'x'; 1024 * 1024]);
+        let details = BTreeMap::from([(format!("e/b00001/{number:010}"), value)]);
+        for marker in command::record(&details) {
+            flow.run.carry_out(&marker);
+        }
+    }
+    let text = "x".repeat(400_000);
+    let mut last = String::new();
+    for number in 0..6 {
+        let answer = flow.task(&[&signal(&format!("s{number}"), &text)]);
+        if answer.closes || answer.wants_another_task {
+            flow.settle();
+        }
+        last = state(&answers(&answer).remove(0).1);
+        if last == "EXECUTION_TOO_LARGE" {
+            break;
+        }
+    }
+    assert_eq!(last, "EXECUTION_TOO_LARGE");
+    let cancel = request(
+        "c",
+        Work::Verb(Box::new(Verb::Cancel {
+            mode: CancelMode::Kill,
+            by: "alice".into(),
+            comment: "".into(),
+        })),
+    );
+    let answer = flow.task(&[&cancel]);
+    let (accepted, answer) = answers(&answer).remove(0);
+    assert!(accepted, "{}", state(&answer));
+}
