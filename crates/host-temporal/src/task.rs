@@ -7,7 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use prost::Message as _;
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
-use stateway_hosted::object::{self, Message, Turn, VIEW, Write};
+use stateway_hosted::object::{self, Turn, VIEW, Write};
 use stateway_hosted::provider::ObjectKind;
 use stateway_hosted::{Plans, definition_object};
 use stateway_machine::{CancelMode, Verb};
@@ -22,15 +22,24 @@ use stateway_provider_temporal::api::update::v1::{
     Acceptance, Outcome, Rejection, Request, Response,
 };
 use stateway_provider_temporal::host::{
-    CLEARED, COPIED, Continued, ENDING_BYTES, Input, MAX_OBJECT_BYTES, MAX_STORED_BYTES,
+    CLEARED, COPIED, Continued, ENDING_BYTES, Input, Left, MAX_OBJECT_BYTES, MAX_STORED_BYTES,
     MAX_VALUE_BYTES, Record, UPDATE, in_memo, payload, payloads, tags, workflow_type,
 };
 
 use crate::command;
 use crate::delivery::Delivery;
 
-/// The most bytes that are copied from the run before in one task.
-const COPIED_AT_ONCE: usize = 1024 * 1024;
+/// The most bytes of an answer. A server refuses messages of 4 MiB, and events of 4 MiB that are written
+/// together. Requests that are refused are a part of the answer and leave no events.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024 - 256 * 1024;
+/// What an update, a value or a message takes beside its own bytes.
+const EACH: usize = 512;
+/// The part of an answer that is kept for values of the run before until all are copied.
+const COPIED_AT_ONCE: usize = MAX_STORED_BYTES / 2;
+/// The most messages under way. A server allows 2,000 pending activities.
+const MOST_DELIVERIES: usize = 1_900;
+/// The most bytes of inputs in an answer to a claim; further tasks stay open for the next claim.
+const CLAIM_BYTES: usize = 512 * 1024;
 
 /// What is the same for every task of a host.
 pub(crate) struct Shared {
@@ -48,8 +57,8 @@ pub(crate) struct Task<'t> {
     pub(crate) record: &'t Record,
     /// The values of the run before, if they are not all copied.
     pub(crate) earlier: Option<&'t BTreeMap<String, Bytes>>,
-    /// What has come in since the task before.
-    pub(crate) inputs: Vec<Input>,
+    /// What has come in, by event.
+    pub(crate) inputs: Vec<(i64, Input)>,
     /// The updates.
     pub(crate) updates: Vec<ProtocolMessage>,
 }
@@ -59,7 +68,7 @@ pub(crate) struct Task<'t> {
 pub(crate) struct Answer {
     pub(crate) commands: Vec<Command>,
     pub(crate) messages: Vec<ProtocolMessage>,
-    /// There is more to copy.
+    /// There is more to do.
     pub(crate) wants_another_task: bool,
     /// The run ends.
     pub(crate) closes: bool,
@@ -74,17 +83,33 @@ pub(crate) fn handle(task: &Task<'_>, shared: &Shared) -> Answer {
         is_cleared: false,
         alarm: None,
         deliveries: Vec::new(),
-        bytes: 0,
+        recorded: 0,
+        rejected: 0,
+        kept_free: to_copy(task),
+        left: None,
         object_bytes: object_bytes(task),
         answer: Answer::default(),
     };
-    for input in &task.inputs {
-        work.input(input);
+    for (event, input) in &task.inputs {
+        if !work.input(input) {
+            work.left = Some(*event);
+            break;
+        }
     }
     for update in &task.updates {
         work.update(update);
     }
     work.finish()
+}
+
+/// Whether a turn can be taken.
+enum Fit {
+    /// It can, and its messages are these.
+    Now(Vec<Vec<u8>>),
+    /// Another task can take it.
+    Later,
+    /// No task can take it.
+    Never(Refusal),
 }
 
 /// A task while it is handled.
@@ -95,8 +120,16 @@ struct Worked<'t> {
     written: BTreeMap<String, Bytes>,
     is_cleared: bool,
     alarm: Option<Timestamp>,
-    deliveries: Vec<Message>,
-    bytes: usize,
+    /// The messages, each with its delivery as an argument.
+    deliveries: Vec<Vec<u8>>,
+    /// The bytes of the answer that become events, without the values.
+    recorded: usize,
+    /// The bytes of the answer that become no events.
+    rejected: usize,
+    /// The bytes that are kept for values of the run before.
+    kept_free: usize,
+    /// The first event that stays for another task.
+    left: Option<i64>,
     /// The bytes of all values.
     object_bytes: usize,
     answer: Answer,
@@ -123,11 +156,12 @@ impl Worked<'_> {
         turn.unwrap_or_default()
     }
 
-    /// What the object does about something that nobody waits for.
-    fn input(&mut self, input: &Input) {
+    /// What the object does about something that nobody waits for. Returns whether it was handled; otherwise another
+    /// task does.
+    fn input(&mut self, input: &Input) -> bool {
         let request = match input {
             // The update that came with it does the work: a definition answers a repetition differently.
-            Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return,
+            Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return true,
             Input::Start(request) => self.timed(request, None),
             Input::Message(request, at) => self.timed(request, Some(*at)),
             Input::Alarm(due, at) => serde_json::to_vec(&object::alarm(*due, *at)).ok(),
@@ -135,16 +169,18 @@ impl Worked<'_> {
         };
         let Some(request) = request else {
             tracing::warn!(object = self.task.object.1, "a message cannot be read");
-            return;
+            return true;
         };
         let turn = self.turn(&request);
-        match self.cost(&request, &turn) {
-            Ok(bytes) => self.take(turn, bytes),
-            Err(refusal) => {
+        match self.fit(&request, &turn, 0) {
+            Fit::Now(deliveries) => self.take(turn, deliveries, 0),
+            Fit::Later => return false,
+            Fit::Never(refusal) => {
                 let object = self.task.object.1;
                 tracing::warn!(object, "a message has no effect: {}", refusal.message);
             }
         }
+        true
     }
 
     /// A request with its time. A message has the time of its delivery. An execution is created when its
@@ -174,13 +210,10 @@ impl Worked<'_> {
             return;
         };
         let request = match self.task.object.0 {
-            // An execution that does not exist is created at the start of the workflow, as above.
-            ObjectKind::Execution if self.value(object::STATE).is_none() => {
-                let timed = self.timed(&update.argument, None);
-                timed.map_or(update.argument.clone(), Bytes::from)
-            }
-            _ => update.argument.clone(),
+            ObjectKind::Execution => self.read_request(&update.argument),
+            ObjectKind::Definition => None,
         };
+        let request = request.unwrap_or_else(|| update.argument.clone());
         let turn = self.turn(&request);
         let changes = !turn.writes.is_empty() || turn.alarm.is_some() || !turn.messages.is_empty();
         if !changes {
@@ -192,38 +225,41 @@ impl Worked<'_> {
             self.reject(&update, refused(busy()));
             return;
         }
-        let own = update.argument.len() + turn.answer.len();
-        match self.cost(&request, &turn).map(|bytes| bytes + own) {
-            Err(refusal) => self.reject(&update, refused(refusal)),
-            Ok(bytes) if self.bytes + bytes > MAX_STORED_BYTES => {
-                let refusal = if self.bytes == 0 {
-                    too_large("a request", bytes, MAX_STORED_BYTES)
-                } else {
-                    // Others came at the same time.
-                    busy()
-                };
-                self.reject(&update, refused(refusal));
-            }
-            Ok(bytes) => {
+        let own = update.argument.len() + turn.answer.len() + 2 * EACH;
+        match self.fit(&request, &turn, own) {
+            Fit::Now(deliveries) => {
                 self.accept(&update, &turn.answer);
-                self.take(turn, bytes);
+                self.take(turn, deliveries, own);
             }
+            Fit::Later => self.reject(&update, refused(busy())),
+            Fit::Never(refusal) => self.reject(&update, refused(refusal)),
         }
     }
 
-    /// How many bytes a turn writes, or why it cannot be written.
-    fn cost(&self, request: &[u8], turn: &Turn) -> Result<usize, Refusal> {
-        let mut bytes = 0;
-        for write in &turn.writes {
-            if let Write::Set { key, value } = write {
-                if value.len() > MAX_VALUE_BYTES {
-                    return Err(too_large(key, value.len(), MAX_VALUE_BYTES));
-                }
-                bytes += value.len();
-            }
+    /// The request of an update, if it has to be changed. An execution that does not exist is created at the start of
+    /// the workflow, as above. A claim gets what fits into the answer.
+    fn read_request(&self, argument: &[u8]) -> Option<Bytes> {
+        let mut request: ObjectRequest = serde_json::from_slice(argument).ok()?;
+        let is_new = self.value(object::STATE).is_none();
+        if is_new {
+            self.set_time(&mut request, None);
         }
-        if bytes > MAX_STORED_BYTES {
-            return Err(too_large("all keys", bytes, MAX_STORED_BYTES));
+        if let Some(claim) = &mut request.claim {
+            claim.most_bytes = Some(CLAIM_BYTES);
+        }
+        let is_same = !is_new && request.claim.is_none();
+        let request = (!is_same).then(|| serde_json::to_vec(&request).ok());
+        request.flatten().map(Bytes::from)
+    }
+
+    /// Whether a turn can be taken, beside so many bytes of a request and its answer.
+    fn fit(&self, request: &[u8], turn: &Turn, own: usize) -> Fit {
+        for write in &turn.writes {
+            if let Write::Set { key, value } = write
+                && value.len() > MAX_VALUE_BYTES
+            {
+                return Fit::Never(too_large(key, value.len(), MAX_VALUE_BYTES));
+            }
         }
         let object_bytes = self.object_bytes_after(turn);
         if object_bytes > self.object_bytes.max(MAX_OBJECT_BYTES) {
@@ -233,10 +269,50 @@ impl Worked<'_> {
                 MAX_OBJECT_BYTES
             };
             if object_bytes > most {
-                return Err(too_large("all keys", object_bytes, most));
+                return Fit::Never(too_large("all keys", object_bytes, most));
             }
         }
-        Ok(bytes)
+        let messages = turn.messages.iter().cloned();
+        let deliveries: Vec<_> = messages.map(|it| Delivery::of(it).encode()).collect();
+        if let Some(longest) = deliveries.iter().map(Vec::len).max()
+            && longest > MAX_VALUE_BYTES
+        {
+            return Fit::Never(too_large("a message", longest, MAX_VALUE_BYTES));
+        }
+        let more = own + bytes_of(&deliveries);
+        if deliveries.len() > MOST_DELIVERIES {
+            let refusal = too_large("messages", deliveries.len(), MOST_DELIVERIES);
+            return Fit::Never(refusal);
+        }
+        let alone = more + Self::values_of(&BTreeMap::new(), turn);
+        if alone > MAX_STORED_BYTES {
+            return Fit::Never(too_large("a request", alone, MAX_STORED_BYTES));
+        }
+        let recorded = self.recorded + more + Self::values_of(&self.written, turn);
+        let under_way = self.task.record.deliveries.len() + self.deliveries.len();
+        let fits = recorded + self.kept_free <= MAX_STORED_BYTES
+            && recorded + self.kept_free + self.rejected <= MAX_ANSWER_BYTES
+            && under_way + deliveries.len() <= MOST_DELIVERIES;
+        if fits {
+            Fit::Now(deliveries)
+        } else {
+            Fit::Later
+        }
+    }
+
+    /// The bytes of what was written and of what a turn writes.
+    fn values_of(written: &BTreeMap<String, Bytes>, turn: &Turn) -> usize {
+        let mut values: BTreeMap<&str, usize> = BTreeMap::new();
+        let written = written.iter();
+        values.extend(written.map(|(key, value)| (key.as_str(), value.len())));
+        for write in &turn.writes {
+            match write {
+                Write::Set { key, value } => drop(values.insert(key, value.len())),
+                Write::ClearAll => values.clear(),
+            }
+        }
+        let values = values.iter();
+        values.map(|(key, bytes)| key.len() + bytes + EACH).sum()
     }
 
     /// The bytes of all values when a turn is taken.
@@ -265,8 +341,9 @@ impl Worked<'_> {
         self.deliveries.is_empty() && self.task.record.deliveries.is_empty()
     }
 
-    fn take(&mut self, turn: Turn, bytes: usize) {
-        self.bytes += bytes;
+    fn take(&mut self, turn: Turn, deliveries: Vec<Vec<u8>>, own: usize) {
+        self.recorded += own + bytes_of(&deliveries);
+        self.deliveries.extend(deliveries);
         self.object_bytes = self.object_bytes_after(&turn);
         for write in turn.writes {
             match write {
@@ -278,7 +355,6 @@ impl Worked<'_> {
             }
         }
         self.alarm = turn.alarm.or(self.alarm);
-        self.deliveries.extend(turn.messages);
     }
 
     fn accept(&mut self, update: &Update<'_>, answer: &[u8]) {
@@ -297,8 +373,21 @@ impl Worked<'_> {
         self.say(update, "complete", "Response", &response, true);
     }
 
-    /// A rejection leaves no event. It carries the answer of a request that was refused or changes nothing.
+    /// A rejection leaves no event. It carries the answer of a request that was refused or changes nothing. If the
+    /// answer to the task has no room for it, the server rejects the update, and the gateway sends it again.
     fn reject(&mut self, update: &Update<'_>, answer: Vec<u8>) {
+        let argument = update.argument.len() + EACH;
+        let answer = if argument + answer.len() > MAX_ANSWER_BYTES {
+            refused(too_large("an answer", answer.len(), MAX_ANSWER_BYTES))
+        } else {
+            answer
+        };
+        let recorded = self.recorded + Self::values_of(&self.written, &Turn::default());
+        let bytes = argument + answer.len();
+        if recorded + self.kept_free + self.rejected + bytes > MAX_ANSWER_BYTES {
+            return;
+        }
+        self.rejected += bytes;
         let rejection = Rejection {
             rejected_request_message_id: update.message.id.clone(),
             rejected_request_sequencing_event_id: update.event_id,
@@ -343,19 +432,31 @@ impl Worked<'_> {
             let cleared = command::marker(CLEARED, HashMap::new());
             self.answer.commands.push(cleared);
         }
+        let bytes = self.recorded + Self::values_of(&self.written, &Turn::default());
         let (fields, mut values): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.written)
                 .into_iter()
                 .partition(|(key, _)| in_memo(key));
-        let is_copied = self.copy(&mut values);
+        let is_copied = self.copy(&mut values, bytes);
         self.answer.commands.extend(command::record(&values));
         if is_copied {
             let copied = command::marker(COPIED, HashMap::new());
             self.answer.commands.push(copied);
         }
+        if let Some(from) = self.left {
+            let left = Left {
+                task: record.last_event,
+                from,
+            };
+            self.answer.commands.push(command::left(left));
+            // Many messages are under way: the end of each is a reason for another task.
+            let under_way = record.deliveries.len() + self.deliveries.len();
+            self.answer.wants_another_task |= under_way <= MOST_DELIVERIES / 2;
+        }
         let is_empty = (self.is_cleared || (record.values.is_empty() && record.earlier.is_none()))
             && fields.is_empty()
-            && values.is_empty();
+            && values.is_empty()
+            && self.left.is_none();
         if is_empty {
             self.answer.commands.push(command::complete());
             self.answer.closes = true;
@@ -364,9 +465,16 @@ impl Worked<'_> {
         }
         let tags = self.tags(&fields, !record.is_continued);
         let continues = record.is_full() && self.is_quiet() && record.earlier.is_none();
-        if continues {
-            self.continue_as_new(fields);
-            return self.answer;
+        if continues && self.left.is_none() {
+            // The next run begins with the whole memo.
+            let memo = record.values.iter();
+            let memo = memo.filter(|(key, _)| in_memo(key) && !fields.contains_key(*key));
+            let memo: usize = memo.map(|(_, value)| value.len()).sum();
+            if bytes + memo <= MAX_STORED_BYTES {
+                self.continue_as_new(fields);
+                return self.answer;
+            }
+            self.answer.wants_another_task = true;
         }
         let deliveries = std::mem::take(&mut self.deliveries);
         if !fields.is_empty() {
@@ -378,30 +486,30 @@ impl Worked<'_> {
         self.arm();
         for (number, message) in deliveries.into_iter().enumerate() {
             let id = format!("{}-{number}", record.last_event);
-            let message = Delivery::of(message).encode();
             let deliver = command::deliver(id, message, &self.shared.queue);
             self.answer.commands.push(deliver);
         }
         self.answer
     }
 
-    /// Adds values of the run before to those that are recorded. Returns whether these were the last ones.
-    fn copy(&mut self, values: &mut BTreeMap<String, Bytes>) -> bool {
+    /// Adds values of the run before to those that are recorded, as far as they fit beside so many bytes. Returns
+    /// whether these were the last ones.
+    fn copy(&mut self, values: &mut BTreeMap<String, Bytes>, mut bytes: usize) -> bool {
         let record = self.task.record;
         let Some(earlier) = self.task.earlier.filter(|_| !self.is_cleared) else {
             return false;
         };
-        let mut bytes = 0;
+        let room = MAX_ANSWER_BYTES.saturating_sub(self.rejected);
         for (key, value) in earlier {
             let is_here = record.size_of(key).is_some() || values.contains_key(key);
             if in_memo(key) || is_here {
                 continue;
             }
-            if bytes > 0 && bytes + value.len() > COPIED_AT_ONCE {
+            bytes += key.len() + value.len() + EACH;
+            if bytes > room.min(MAX_STORED_BYTES) {
                 self.answer.wants_another_task = true;
                 return false;
             }
-            bytes += value.len();
             values.insert(key.clone(), value.clone());
         }
         true
@@ -512,6 +620,24 @@ fn object_bytes(task: &Task<'_>) -> usize {
     let earlier = task.earlier.into_iter().flatten();
     let earlier = earlier.filter(|(key, _)| task.record.size_of(key).is_none());
     task.record.bytes + earlier.map(|(_, value)| value.len()).sum::<usize>()
+}
+
+/// The bytes that are kept free in the answer for values of the run before: half of the answer, and at least one
+/// value, so that every task copies some.
+fn to_copy(task: &Task<'_>) -> usize {
+    let earlier = task.earlier.into_iter().flatten();
+    let sizes = earlier
+        .filter(|(key, _)| !in_memo(key) && task.record.size_of(key).is_none())
+        .map(|(key, value)| key.len() + value.len() + EACH);
+    let sizes: Vec<_> = sizes.collect();
+    let first = sizes.first().copied().unwrap_or_default();
+    first.max(sizes.iter().sum::<usize>().min(COPIED_AT_ONCE))
+}
+
+/// The bytes of messages in an answer.
+fn bytes_of(deliveries: &[Vec<u8>]) -> usize {
+    let deliveries = deliveries.iter();
+    deliveries.map(|delivery| delivery.len() + EACH).sum()
 }
 
 /// Whether a request ends an execution, which a full one allows as well.

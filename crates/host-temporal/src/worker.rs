@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use prost::Message as _;
 use stateway_hosted::Plans;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::provider::ObjectKind;
-use stateway_provider_api::{Error, ErrorKind};
+use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_provider_temporal::ConfigError;
 use stateway_provider_temporal::api::common::v1::WorkflowExecution;
 use stateway_provider_temporal::api::history::v1::HistoryEvent;
@@ -16,7 +17,7 @@ use stateway_provider_temporal::api::workflowservice::v1::{
     PollActivityTaskQueueResponse, PollWorkflowTaskQueueResponse,
     RespondWorkflowTaskCompletedRequest,
 };
-use stateway_provider_temporal::host::{HostConfig, Input, Keep, Record, TaskClient, object_of};
+use stateway_provider_temporal::host::{HostConfig, Keep, Record, TaskClient, object_of};
 use thiserror::Error as ThisError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -27,6 +28,8 @@ use crate::task::{Shared, Task, handle};
 
 /// The first and the longest pause after a call that failed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The longest answer to a task. A server does not read messages of 4 MiB.
+const LONGEST_ANSWER: usize = 4 * 1024 * 1024 - 16 * 1024;
 /// How many messages are delivered at a time.
 const DELIVERIES: usize = 8;
 /// How long tasks under way may take when the host is stopped.
@@ -180,7 +183,8 @@ impl Host {
             let why = "this workflow is not one of Stateway: its task queue is used by others";
             return self.client.fail(task.task_token, why).await;
         };
-        let (mut record, inputs) = self.record(&task, &execution).await?;
+        let mut record = self.record(&task, &execution).await?;
+        let inputs = record.inputs(task.previous_started_event_id).to_vec();
         let earlier = match &record.earlier {
             Some(run) => Some(self.client.values(&execution.workflow_id, run).await?),
             None => None,
@@ -196,6 +200,7 @@ impl Host {
             },
             &self.shared,
         );
+        let token = task.task_token.clone();
         let request = RespondWorkflowTaskCompletedRequest {
             task_token: task.task_token,
             commands: answer.commands,
@@ -203,7 +208,23 @@ impl Host {
             force_create_new_workflow_task: answer.wants_another_task,
             ..Default::default()
         };
-        let reset = self.client.complete(request, !answer.closes).await?;
+        let bytes = request.encoded_len();
+        let sent = if bytes > LONGEST_ANSWER {
+            let why = format!("the answer has {bytes} bytes, more than {LONGEST_ANSWER}");
+            Err(Error::new(ErrorKind::InvalidArgument, Verb::Work, why))
+        } else {
+            self.client.complete(request, !answer.closes).await
+        };
+        let reset = match sent {
+            // Without that the task is given out again and again, and nobody sees why.
+            Err(error) if error.kind == ErrorKind::InvalidArgument => {
+                let workflow = &*execution.workflow_id;
+                tracing::error!(workflow, "the answer to a task cannot be sent: {error}");
+                let why = format!("the answer cannot be sent: {error}");
+                return self.client.fail(token, &why).await;
+            }
+            sent => sent?,
+        };
         if !answer.closes {
             // The server left out a task of which nothing remains.
             if reset > 0 {
@@ -214,22 +235,20 @@ impl Host {
         Ok(())
     }
 
-    /// The object up to a task, and what has come in since the task before.
+    /// The object up to a task.
     async fn record(
         &self,
         task: &PollWorkflowTaskQueueResponse,
         execution: &WorkflowExecution,
-    ) -> Result<(Record, Vec<Input>), Error> {
+    ) -> Result<Record, Error> {
         let events = task.history.as_ref().map(|history| &history.events[..]);
         let events = events.unwrap_or_default();
         let first = events.first().map_or(0, |event| event.event_id);
         let known = self.cache().take(&execution.run_id);
         let known = known.filter(|record| record.last_event + 1 == first);
         let mut reader = Reader {
-            seen: task.previous_started_event_id,
             last: task.started_event_id,
             record: known.unwrap_or_else(|| Record::keeping(Keep::Read)),
-            inputs: Vec::new(),
         };
         if reader.record.last_event + 1 != first {
             let all = self.client.events(execution.clone(), Vec::new(), |event| {
@@ -245,7 +264,9 @@ impl Host {
             });
             rest.await?;
         }
-        Ok((reader.record, reader.inputs))
+        // What a task leaves is noted with this event.
+        reader.record.last_event = reader.record.last_event.max(task.started_event_id);
+        Ok(reader.record)
     }
 
     async fn deliver(&self, task: PollActivityTaskQueueResponse) -> Result<(), Error> {
@@ -290,12 +311,9 @@ enum Polled {
 
 /// Applies events once and in order.
 struct Reader {
-    /// What came in up to this event was handled by an earlier task.
-    seen: i64,
     /// The last event of the task.
     last: i64,
     record: Record,
-    inputs: Vec<Input>,
 }
 
 impl Reader {
@@ -303,10 +321,7 @@ impl Reader {
         if event.event_id <= self.record.last_event || event.event_id > self.last {
             return;
         }
-        let input = self.record.apply(event);
-        if event.event_id > self.seen {
-            self.inputs.extend(input);
-        }
+        self.record.apply(event);
     }
 }
 

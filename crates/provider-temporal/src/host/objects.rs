@@ -22,6 +22,8 @@ pub const ACTIVITY: &str = "deliver";
 pub const VALUES: &str = "stateway.values";
 /// The marker after which the run before is not needed any more.
 pub const COPIED: &str = "stateway.copied";
+/// The marker that names the first input that a task did not handle.
+pub const LEFT: &str = "stateway.left";
 /// The marker that removes every value.
 pub const CLEARED: &str = "stateway.cleared";
 /// The search attribute that holds the tags: a list of keywords that every namespace has and that

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_hosted::object::{DEFINITION, ENDED_EARLY, STATE};
 
-use super::objects::{CLEARED, COPIED, SIGNAL, TAGS, VALUES, in_memo};
+use super::objects::{CLEARED, COPIED, LEFT, SIGNAL, TAGS, VALUES, in_memo};
 use crate::api::common::v1::{Memo, Payloads, SearchAttributes};
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::history::v1::{HistoryEvent, WorkflowExecutionStartedEventAttributes};
@@ -31,6 +31,15 @@ pub struct Continued {
     /// The milliseconds for which the alarm is armed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<i64>,
+}
+
+/// What a task did not handle of what had come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The event with which the task started.
+    pub task: i64,
+    /// The first event that was not handled.
+    pub from: i64,
 }
 
 /// What has come in and is to be handled.
@@ -70,6 +79,10 @@ pub struct Record {
     pub timer: Option<i64>,
     /// Messages that are under way.
     pub deliveries: BTreeSet<i64>,
+    /// What has come in, by event. What was handled is removed by [`Record::inputs`].
+    waiting: Vec<(i64, Input)>,
+    /// What the newest task that left something has left.
+    left: Option<Left>,
     /// The tags.
     pub tags: Vec<String>,
     /// How many updates were accepted.
@@ -96,8 +109,24 @@ impl Record {
         }
     }
 
-    /// Takes the next event; returns what is to be handled because of it.
-    pub fn apply(&mut self, event: &HistoryEvent) -> Option<Input> {
+    /// Takes the next event.
+    pub fn apply(&mut self, event: &HistoryEvent) {
+        let input = self.input_of(event);
+        if self.keep == Keep::Read {
+            let input = input.map(|input| (event.event_id, input));
+            self.waiting.extend(input);
+        }
+    }
+
+    /// What is to be handled, by event, when the last task that was completed started with this event.
+    pub fn inputs(&mut self, completed: i64) -> &[(i64, Input)] {
+        let left = self.left.filter(|left| left.task == completed);
+        let from = left.map_or(completed + 1, |left| left.from);
+        self.waiting.retain(|(event, _)| *event >= from);
+        &self.waiting
+    }
+
+    fn input_of(&mut self, event: &HistoryEvent) -> Option<Input> {
         self.last_event = event.event_id;
         let at = timestamp(event.event_time.as_ref()).unwrap_or_default();
         match event.attributes.as_ref()? {
@@ -123,6 +152,10 @@ impl Record {
                     COPIED => {
                         self.earlier = None;
                         self.base = (event.event_id, None);
+                    }
+                    LEFT => {
+                        let left = only(marker.details.get(LEFT));
+                        self.left = left.and_then(|left| serde_json::from_slice(&left).ok());
                     }
                     _ => {}
                 }

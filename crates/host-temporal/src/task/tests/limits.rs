@@ -202,3 +202,126 @@ fn an_execution_that_one_run_cannot_hold_is_refused_and_can_be_cancelled() {
     let (accepted, answer) = answers(&answer).remove(0);
     assert!(accepted, "{}", state(&answer));
 }
+
+/// Steps that wait for a signal each and start a child with its payload.
+fn children(number: usize) -> String {
+    let steps = (0..number).map(|n| {
+        format!(
+            "{{name: w{n}, signal: go{n}, timeout: 10m}}, \
+             {{name: c{n}, workflow: other, timeout: 10m, dependsOn: [w{n}], input: \"${{input}}\"}}"
+        )
+    });
+    let steps: Vec<_> = steps.collect();
+    steps.join(", ")
+}
+
+/// The signal of a step of [`children`].
+fn go(number: usize) -> ObjectRequest {
+    let mut request = signal(&format!("s{number}"), "x");
+    if let Work::Verb(verb) = &mut request.work
+        && let Verb::SendSignal { name, .. } = &mut **verb
+    {
+        *name = format!("go{number}").into();
+    }
+    request
+}
+
+/// The messages of an answer.
+fn deliveries(answer: &Answer) -> Vec<Delivery> {
+    let commands = answer.commands.iter();
+    let sent = commands.filter_map(|it| match &it.attributes {
+        Some(Ordered::ScheduleActivityTaskCommandAttributes(it)) => {
+            let input = &it.input.as_ref().unwrap().payloads[0].data;
+            Some(serde_json::from_slice(input).unwrap())
+        }
+        _ => None,
+    });
+    sent.collect()
+}
+
+#[test]
+fn what_does_not_fit_into_one_answer_comes_with_the_next_one() {
+    let start = start_with(&children(6), 600_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    for number in 0..6 {
+        flow.run.signal(&go(number));
+    }
+    let (mut sent, mut tasks) = (0, 0);
+    loop {
+        let answer = flow.task(&[]);
+        sent += deliveries(&answer).len();
+        tasks += 1;
+        if !answer.wants_another_task {
+            break;
+        }
+        assert!(tasks < 20, "it always asks for another task");
+    }
+    assert_eq!(sent, 6);
+    assert!(tasks > 1);
+    // Nothing is handled twice.
+    assert_eq!(kinds(&flow.task(&[])), []);
+}
+
+#[test]
+fn requests_that_are_too_large_together_are_sent_again() {
+    let start = start_with(&children(6), 600_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    let requests: Vec<_> = (0..6).map(go).collect();
+    let requests: Vec<_> = requests.iter().collect();
+    let first = answers(&flow.task(&requests));
+    assert!(first[0].0);
+    let (busy, last) = first.last().unwrap();
+    assert_eq!((*busy, &*state(last)), (false, "EXECUTION_BUSY"));
+    let again = flow.task(&requests[5..]);
+    assert!(answers(&again)[0].0);
+}
+
+#[test]
+fn requests_without_effect_are_a_part_of_the_answer_too() {
+    let start = start_with(WAIT, 600_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    let answer = flow.task(&[&start; 10]);
+    let repeated = answers(&answer);
+    // The server rejects the other ones.
+    assert!((1..10).contains(&repeated.len()), "{}", repeated.len());
+    assert_eq!(state(&repeated[0].1), "awaiting_signal");
+}
+
+#[test]
+fn a_large_value_is_copied_when_there_is_room_for_it() {
+    let start = start(WAIT);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    for number in 0..3 {
+        let value = Bytes::from(vec![b'x'; 1_900_000]);
+        let details = BTreeMap::from([(format!("e/b00001/{number:010}"), value)]);
+        for marker in command::record(&details) {
+            flow.run.carry_out(&marker);
+        }
+    }
+    flow.task(&[]);
+    assert_eq!(flow.runs, 2);
+    let before = flow.before.clone();
+    // It needs more than what is left beside a copied value.
+    let large = signal("s1", &"x".repeat(700_000));
+    let mut tasks = 0;
+    loop {
+        let (accepted, answer) = answers(&flow.task(&[&large])).remove(0);
+        tasks += 1;
+        if accepted {
+            assert_eq!(state(&answer), "completed");
+            break;
+        }
+        assert_eq!(state(&answer), "EXECUTION_BUSY");
+        assert!(tasks < 10, "it is never handled");
+    }
+    flow.settle();
+    let after = flow.run.values();
+    assert_eq!(flow.run.record().earlier, None);
+    for (key, value) in before.iter().filter(|(key, _)| key.starts_with("e/")) {
+        assert_eq!(after.get(key), Some(value), "{key}");
+    }
+}

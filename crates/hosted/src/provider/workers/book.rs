@@ -116,6 +116,7 @@ impl Known {
             lease,
             again: false,
             has: Vec::new(),
+            most_bytes: None,
         }
     }
 
