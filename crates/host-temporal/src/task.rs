@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prost::Message as _;
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
-use stateway_hosted::object::{self, Turn, VIEW, Write};
+use stateway_hosted::object::{self, Message, Turn, VIEW, Write, oversize};
 use stateway_hosted::provider::ObjectKind;
 use stateway_hosted::{Plans, definition_object};
 use stateway_machine::{CancelMode, Verb};
@@ -36,6 +36,8 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024 - 256 * 1024;
 const EACH: usize = 512;
 /// The part of an answer that is kept for values of the run before until all are copied.
 const COPIED_AT_ONCE: usize = MAX_STORED_BYTES / 2;
+/// An alarm that is too large comes again after this long.
+const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 /// The most messages under way. A server allows 2,000 pending activities.
 const MOST_DELIVERIES: usize = 1_900;
 /// The most bytes of inputs in an answer to a claim; further tasks stay open for the next claim.
@@ -171,16 +173,67 @@ impl Worked<'_> {
             tracing::warn!(object = self.task.object.1, "a message cannot be read");
             return true;
         };
-        let turn = self.turn(&request);
-        match self.fit(&request, &turn, 0) {
-            Fit::Now(deliveries) => self.take(turn, deliveries, 0),
-            Fit::Later => return false,
-            Fit::Never(refusal) => {
-                let object = self.task.object.1;
-                tracing::warn!(object, "a message has no effect: {}", refusal.message);
-            }
+        match self.try_input(&request) {
+            Ok(is_handled) => is_handled,
+            Err(refusal) => self.too_large_input(input, &request, &refusal),
         }
-        true
+    }
+
+    /// Handles an input if a task can do that. Returns whether this task did.
+    fn try_input(&mut self, request: &[u8]) -> Result<bool, Refusal> {
+        let turn = with_small_messages(self.turn(request), 0);
+        let answer = turn.writes.is_empty().then_some(&turn.answer);
+        let answer = answer.and_then(|answer| serde_json::from_slice(answer).ok());
+        if let Some(ObjectAnswer::Refused(refusal)) = answer
+            && refusal.reason == oversize::TOO_LARGE
+        {
+            return Err(refusal);
+        }
+        self.try_turn(request, turn)
+    }
+
+    fn try_turn(&mut self, request: &[u8], turn: Turn) -> Result<bool, Refusal> {
+        match self.fit(request, &turn, 0) {
+            Fit::Now(deliveries) => self.take(turn, deliveries, 0),
+            Fit::Later => return Ok(false),
+            Fit::Never(refusal) => return Err(refusal),
+        }
+        Ok(true)
+    }
+
+    /// Handles an input that no task can take, so that nobody waits for ever. Returns whether this task did.
+    fn too_large_input(&mut self, input: &Input, request: &[u8], refusal: &Refusal) -> bool {
+        let (object, why) = (self.task.object.1, &refusal.message);
+        if let Input::Alarm(_, at) = input {
+            // Without another one no timer of the execution would ever fire again.
+            tracing::warn!(object, "an alarm is tried again: {why}");
+            self.alarm = at.checked_add(ALARM_AGAIN).ok();
+            return true;
+        }
+        let request: Option<ObjectRequest> = serde_json::from_slice(request).ok();
+        let small = request.and_then(|request| oversize::instead_of_request(&request, why));
+        let handled = match small {
+            Some(Message::Execution(to, request)) if *to == *object => {
+                let request = serde_json::to_vec(&request).unwrap_or_default();
+                self.try_input(&request)
+            }
+            Some(message) => {
+                let messages = vec![message];
+                let turn = Turn {
+                    messages,
+                    ..Turn::default()
+                };
+                self.try_turn(&[], turn)
+            }
+            // Whoever asked for it gets the refusal as the answer of the update.
+            None if matches!(input, Input::Start(_)) => Ok(true),
+            None => Err(refusal.clone()),
+        };
+        handled.unwrap_or_else(|refusal| {
+            let why = refusal.message;
+            tracing::error!(object, "a message has no effect: {why}");
+            true
+        })
     }
 
     /// A request with its time. A message has the time of its delivery. An execution is created when its
@@ -215,6 +268,8 @@ impl Worked<'_> {
         };
         let request = request.unwrap_or_else(|| update.argument.clone());
         let turn = self.turn(&request);
+        let own = update.argument.len() + turn.answer.len() + 2 * EACH;
+        let turn = with_small_messages(turn, own);
         let changes = !turn.writes.is_empty() || turn.alarm.is_some() || !turn.messages.is_empty();
         if !changes {
             self.reject(&update, turn.answer);
@@ -225,7 +280,6 @@ impl Worked<'_> {
             self.reject(&update, refused(busy()));
             return;
         }
-        let own = update.argument.len() + turn.answer.len() + 2 * EACH;
         match self.fit(&request, &turn, own) {
             Fit::Now(deliveries) => {
                 self.accept(&update, &turn.answer);
@@ -634,6 +688,32 @@ fn to_copy(task: &Task<'_>) -> usize {
     first.max(sizes.iter().sum::<usize>().min(COPIED_AT_ONCE))
 }
 
+/// A turn with small messages instead of those that no task can send beside what else the turn needs.
+fn with_small_messages(mut turn: Turn, own: usize) -> Turn {
+    let bytes = |message: &Message| Delivery::of(message.clone()).encode().len() + EACH;
+    let own = own + Worked::values_of(&BTreeMap::new(), &turn);
+    let mut sizes: Vec<_> = turn.messages.iter().map(bytes).collect();
+    // Small messages are of no use beside values that do not fit.
+    let is_too_large = |sizes: &[usize]| {
+        let all = own + sizes.iter().sum::<usize>();
+        let has_too_long = sizes.iter().any(|bytes| *bytes > MAX_VALUE_BYTES);
+        own <= MAX_STORED_BYTES && (all > MAX_STORED_BYTES || has_too_long)
+    };
+    while is_too_large(&sizes) {
+        let longest = sizes.iter().copied().enumerate().max_by_key(|it| it.1);
+        let Some((at, longest)) = longest else { break };
+        let why = format!(
+            "the message to it has {longest} bytes; one request changes and sends at most {MAX_STORED_BYTES}"
+        );
+        let Some(small) = oversize::instead(&turn.messages[at], &why) else {
+            break;
+        };
+        sizes[at] = bytes(&small);
+        turn.messages[at] = small;
+    }
+    turn
+}
+
 /// The bytes of messages in an answer.
 fn bytes_of(deliveries: &[Vec<u8>]) -> usize {
     let deliveries = deliveries.iter();
@@ -646,6 +726,7 @@ fn is_end(request: &[u8]) -> bool {
     request.is_some_and(|request| match request.work {
         Work::Verb(verb) => matches!(*verb, Verb::Cancel { .. }),
         Work::EndChild { .. } => true,
+        Work::FinishChild { outcome, .. } => outcome.is_err(),
         _ => false,
     })
 }

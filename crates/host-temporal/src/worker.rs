@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cache::Cache;
-use crate::delivery::{Delivery, start_child};
+use crate::delivery::{Delivery, sendable, start_child};
 use crate::task::{Shared, Task, handle};
 
 /// The first and the longest pause after a call that failed.
@@ -293,6 +293,7 @@ impl Host {
             }
         };
         for (to, request) in messages {
+            let (to, request) = sendable(to, request);
             let sent = self.client.deliver(&to, &request, id).await;
             sent.map_err(|error| error.to_string())?;
         }

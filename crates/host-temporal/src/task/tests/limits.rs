@@ -1,5 +1,6 @@
 //! What a real server does with an answer, a history and pending activities that are too large.
 
+use stateway_hosted::message::{ChildOf, ChildStart};
 use stateway_provider_temporal::api::workflowservice::v1::RespondWorkflowTaskCompletedRequest;
 
 use super::*;
@@ -324,4 +325,179 @@ fn a_large_value_is_copied_when_there_is_room_for_it() {
     for (key, value) in before.iter().filter(|(key, _)| key.starts_with("e/")) {
         assert_eq!(after.get(key), Some(value), "{key}");
     }
+}
+
+/// The request that starts a child with an input of so many bytes.
+fn child_with(bytes: usize) -> ObjectRequest {
+    let mut child = start_with(WAIT, bytes);
+    if let Work::Start(start) = &mut child.work {
+        start.child = Some(ChildStart {
+            of: ChildOf {
+                parent: "p".into(),
+                branch: 0,
+                step: "sub".into(),
+                attempt: 1,
+            },
+            depth: 1,
+            correlation: "p".into(),
+            redone_by: Vec::new(),
+        });
+    }
+    child
+}
+
+/// The only message of an answer, which carries the failure of a child, and to whom it goes.
+#[track_caller]
+fn failed(answer: &Answer) -> (Arc<str>, stateway_machine::Failure) {
+    let mut sent = deliveries(answer);
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    let Delivery::Execution(to, request) = sent.remove(0) else {
+        panic!("not to an execution");
+    };
+    match request.work {
+        Work::FinishChild {
+            outcome: Err(failure),
+            ..
+        } => (to, failure),
+        work => panic!("not a failure: {work:?}"),
+    }
+}
+
+/// The messages that are under way arrive.
+fn arrive(run: &mut Run) {
+    for scheduled_event_id in run.record().deliveries {
+        run.add(Attributes::ActivityTaskCompletedEventAttributes(
+            history::ActivityTaskCompletedEventAttributes {
+                scheduled_event_id,
+                ..Default::default()
+            },
+        ));
+    }
+}
+
+#[test]
+fn the_parent_of_a_child_that_is_too_large_does_not_wait_for_ever() {
+    let started = history::WorkflowExecutionStartedEventAttributes::default();
+    let mut run = Run::new((ObjectKind::Execution, "p~sub"), "run-1", started);
+    run.signal(&child_with(1_500_000));
+    let answer = run.task(&[]);
+    let (to, failure) = failed(&answer);
+    assert_eq!((&*to, &*failure.code), ("p", "EXECUTION_TOO_LARGE"));
+    // The workflow has no values, and stays open until the message has arrived.
+    assert!(!answer.closes);
+    arrive(&mut run);
+    assert!(run.task(&[]).closes);
+}
+
+#[test]
+fn a_message_that_is_too_long_for_the_server_is_a_failure_of_the_child() {
+    let child = Box::new(child_with(MAX_VALUE_BYTES));
+    let (to, small) = crate::delivery::sendable("p~sub".into(), child);
+    assert_eq!(&*to, "p");
+    assert!(matches!(
+        small.work,
+        Work::FinishChild {
+            outcome: Err(_),
+            ..
+        }
+    ));
+    let child = Box::new(child_with(1_000));
+    let sent = crate::delivery::sendable("p~sub".into(), child.clone());
+    assert_eq!(sent, ("p~sub".into(), child));
+}
+
+#[test]
+fn an_outcome_that_the_parent_cannot_store_fails_the_step() {
+    let steps = "{name: sub, workflow: other, timeout: 10m, retryPolicy: {maxRetries: 0}}";
+    let start = start_with(steps, 900_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    flow.run.signal(&request(
+        "child",
+        Work::FinishChild {
+            child: ChildOf {
+                parent: "e1".into(),
+                branch: 0,
+                step: "sub".into(),
+                attempt: 1,
+            },
+            outcome: Ok(Arc::new("x".repeat(1_200_000).into())),
+            usage: Default::default(),
+        },
+    ));
+    flow.task(&[]);
+    let tags = flow.run.record().tags;
+    assert!(tags.contains(&"state:failed".to_owned()), "{tags:?}");
+}
+
+#[test]
+fn children_whose_inputs_are_too_large_together_fail_and_the_others_start() {
+    let steps: Vec<_> = (0..8)
+        .map(|n| {
+            format!(
+                "{{name: c{n}, workflow: other, timeout: 10m, dependsOn: [w], input: \"${{input}}\"}}"
+            )
+        })
+        .collect();
+    let steps = format!(
+        "{{name: w, signal: go, timeout: 10m}}, {}",
+        steps.join(", ")
+    );
+    let start = start_with(&steps, 400_000);
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    let answer = flow.task(&[&signal("s1", "x")]);
+    assert!(answers(&answer)[0].0);
+    let sent = deliveries(&answer);
+    assert_eq!(sent.len(), 8);
+    let started = sent
+        .iter()
+        .filter(|it| matches!(it, Delivery::Definition(..)));
+    assert!((3..8).contains(&started.count()));
+    // The order of a child that is not started comes back as its failure.
+    let failed = sent.into_iter().filter_map(|it| match it {
+        Delivery::Execution(to, request) => {
+            assert_eq!(&*to, "e1");
+            Some(request)
+        }
+        Delivery::Definition(..) => None,
+    });
+    let failed: Vec<_> = failed.collect();
+    arrive(&mut flow.run);
+    for message in &failed {
+        flow.run.signal(message);
+    }
+    flow.settle();
+    let view: StoredView = serde_json::from_slice(&flow.values()[VIEW]).unwrap();
+    let error = view.view.last_error.unwrap();
+    assert_eq!(error.native_code, "EXECUTION_TOO_LARGE");
+}
+
+#[test]
+fn an_alarm_that_is_too_large_comes_again() {
+    let start = start("{name: rest, sleep: 4s}");
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    let mut full = 0;
+    while full < MAX_OBJECT_BYTES {
+        let value = Bytes::from(vec![b'x'; 1024 * 1024]);
+        let details = BTreeMap::from([(format!("e/b00001/{full:010}"), value)]);
+        for marker in command::record(&details) {
+            flow.run.carry_out(&marker);
+        }
+        full += 1024 * 1024;
+    }
+    let due = flow.run.record().timer.unwrap();
+    flow.run.seconds = START + 4;
+    flow.run.add(Attributes::TimerFiredEventAttributes(
+        history::TimerFiredEventAttributes {
+            timer_id: due.to_string(),
+            started_event_id: 0,
+        },
+    ));
+    assert_eq!(flow.run.record().timer, None);
+    flow.task(&[]);
+    flow.settle();
+    assert_eq!(flow.run.record().alarm, Some(due + 60_000));
+    assert_eq!(flow.run.record().timer, Some(due + 60_000));
 }
