@@ -275,8 +275,10 @@ impl Worked<'_> {
             self.reject(&update, turn.answer);
             return;
         }
-        if self.task.record.is_crowded() && !self.is_quiet() {
-            // The history continues in another run as soon as the messages are delivered.
+        // The end of a workflow discards its messages. A crowded history continues in another run as soon as they are
+        // delivered.
+        let waits = self.task.record.is_crowded() || turn.writes.contains(&Write::ClearAll);
+        if waits && !self.is_quiet() {
             self.reject(&update, refused(busy()));
             return;
         }
@@ -510,7 +512,8 @@ impl Worked<'_> {
         let is_empty = (self.is_cleared || (record.values.is_empty() && record.earlier.is_none()))
             && fields.is_empty()
             && values.is_empty()
-            && self.left.is_none();
+            && self.left.is_none()
+            && self.is_quiet();
         if is_empty {
             self.answer.commands.push(command::complete());
             self.answer.closes = true;
@@ -750,7 +753,8 @@ fn busy() -> Refusal {
     Refusal {
         kind: ErrorKind::Unavailable.as_str().to_owned(),
         reason: "EXECUTION_BUSY".to_owned(),
-        message: "other requests to the execution came at the same time and are too large together"
+        message: "messages of the execution are under way, or other requests came at the same time and are too \
+                  large together"
             .to_owned(),
         hint: "Send the request again.".to_owned(),
     }

@@ -501,3 +501,36 @@ fn an_alarm_that_is_too_large_comes_again() {
     assert_eq!(flow.run.record().alarm, Some(due + 60_000));
     assert_eq!(flow.run.record().timer, Some(due + 60_000));
 }
+
+#[test]
+fn a_purge_waits_for_the_messages_of_the_execution() {
+    let start = start("{name: sub, workflow: other, timeout: 10m}");
+    let mut flow = Flow::new(&start);
+    flow.task(&[&start]);
+    arrive(&mut flow.run);
+    let kill = request(
+        "k",
+        Work::Verb(Box::new(Verb::Cancel {
+            mode: CancelMode::Kill,
+            by: "alice".into(),
+            comment: "".into(),
+        })),
+    );
+    let purge = ObjectRequest {
+        body: None,
+        ..request("p", Work::Purge)
+    };
+    // In one task, and in the next one while the message to the child is under way.
+    let answer = flow.task(&[&kill, &purge]);
+    assert_eq!(deliveries(&answer).len(), 1);
+    let first = answers(&answer);
+    assert_eq!((first[0].0, &*state(&first[0].1)), (true, "cancelled"));
+    assert_eq!(state(&first[1].1), "EXECUTION_BUSY");
+    let answer = flow.task(&[&purge]);
+    assert_eq!(state(&answers(&answer)[0].1), "EXECUTION_BUSY");
+    assert!(!answer.closes);
+    arrive(&mut flow.run);
+    let answer = flow.task(&[&purge]);
+    assert_eq!(state(&answers(&answer)[0].1), "cancelled");
+    assert!(answer.closes);
+}
