@@ -1,14 +1,17 @@
 //! The polls around the pure part: tasks in, answers out, until the host is stopped.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use prost::Message as _;
 use stateway_hosted::Plans;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::provider::ObjectKind;
+use stateway_provider_api::adapter::lock;
 use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_provider_temporal::ConfigError;
 use stateway_provider_temporal::api::common::v1::WorkflowExecution;
@@ -30,6 +33,9 @@ use crate::task::{Shared, Task, handle};
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// The longest answer to a task. A server does not read messages of 4 MiB.
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024 - 16 * 1024;
+/// The most bytes of executions in memory, and of values that are copied from an earlier run.
+const CACHE_BYTES: usize = 256 * 1024 * 1024;
+const EARLIER_BYTES: usize = 128 * 1024 * 1024;
 /// How many messages are delivered at a time.
 const DELIVERIES: usize = 8;
 /// How long tasks under way may take when the host is stopped.
@@ -43,11 +49,16 @@ pub enum ServeError {
     Config(#[from] ConfigError),
 }
 
+/// The values of a run, by key.
+type Values = BTreeMap<String, Bytes>;
+
 /// A host of one provider.
 pub struct Host {
     client: TaskClient,
     shared: Shared,
-    cache: Mutex<Cache>,
+    cache: Mutex<Cache<Record>>,
+    /// The values of runs that are being copied, by run.
+    earlier: Mutex<Cache<Arc<Values>>>,
     concurrency: usize,
 }
 
@@ -76,7 +87,8 @@ impl Host {
                 queue: client.queue(),
             },
             client,
-            cache: Mutex::new(Cache::of(config.host.cache)),
+            cache: Mutex::new(Cache::of(config.host.cache, CACHE_BYTES)),
+            earlier: Mutex::new(Cache::of(usize::MAX, EARLIER_BYTES)),
             concurrency: config.host.concurrency,
         })
     }
@@ -185,8 +197,19 @@ impl Host {
         };
         let mut record = self.record(&task, &execution).await?;
         let inputs = record.inputs(task.previous_started_event_id).to_vec();
-        let earlier = match &record.earlier {
-            Some(run) => Some(self.client.values(&execution.workflow_id, run).await?),
+        let earlier_run = record.earlier.clone();
+        let earlier = match &earlier_run {
+            Some(run) => match self.earlier(&execution.workflow_id, run).await {
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    let why = format!(
+                        "the run {run} of the workflow was removed before its values were copied"
+                    );
+                    let workflow = &*execution.workflow_id;
+                    tracing::error!(workflow, "the execution cannot continue: {why}");
+                    return self.client.fail(task.task_token, &why).await;
+                }
+                values => Some(values?),
+            },
             None => None,
         };
         let answer = handle(
@@ -194,7 +217,7 @@ impl Host {
                 object,
                 run: &execution.run_id,
                 record: &record,
-                earlier: earlier.as_ref(),
+                earlier: earlier.as_deref(),
                 inputs,
                 updates: task.messages,
             },
@@ -225,14 +248,30 @@ impl Host {
             }
             sent => sent?,
         };
+        if let Some(run) = earlier_run.filter(|_| !answer.wants_another_task) {
+            lock(&self.earlier).take(&run);
+        }
         if !answer.closes {
             // The server left out a task of which nothing remains.
             if reset > 0 {
                 record.last_event = reset;
             }
-            self.cache().put(execution.run_id, record);
+            let bytes = record.memory();
+            lock(&self.cache).put(execution.run_id, record, bytes);
         }
         Ok(())
+    }
+
+    /// The values of an earlier run. They are read once, also if that takes longer than a task may take.
+    async fn earlier(&self, workflow: &str, run: &str) -> Result<Arc<Values>, Error> {
+        if let Some(values) = lock(&self.earlier).get(run) {
+            return Ok(values);
+        }
+        let values = Arc::new(self.client.values(workflow, run).await?);
+        let bytes = values.iter().map(|(key, value)| key.len() + value.len());
+        let bytes = bytes.sum();
+        lock(&self.earlier).put(run.to_owned(), Arc::clone(&values), bytes);
+        Ok(values)
     }
 
     /// The object up to a task.
@@ -244,7 +283,7 @@ impl Host {
         let events = task.history.as_ref().map(|history| &history.events[..]);
         let events = events.unwrap_or_default();
         let first = events.first().map_or(0, |event| event.event_id);
-        let known = self.cache().take(&execution.run_id);
+        let known = lock(&self.cache).take(&execution.run_id);
         let known = known.filter(|record| record.last_event + 1 == first);
         let mut reader = Reader {
             last: task.started_event_id,
@@ -298,10 +337,6 @@ impl Host {
             sent.map_err(|error| error.to_string())?;
         }
         Ok(())
-    }
-
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

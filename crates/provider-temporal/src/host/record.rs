@@ -139,7 +139,7 @@ impl Record {
                     VALUES => {
                         for (key, value) in &marker.details {
                             if let Some(value) = only(Some(value)) {
-                                self.set(key, value);
+                                self.set(key, &value);
                             }
                         }
                     }
@@ -229,12 +229,14 @@ impl Record {
         None
     }
 
-    fn set(&mut self, key: &str, value: Bytes) {
+    fn set(&mut self, key: &str, value: &Bytes) {
         let before = self.sizes.insert(key.to_owned(), value.len());
         self.bytes = self.bytes + value.len() - before.unwrap_or_default();
         // A run that continues another one begins with the fields of its memo.
         let is_read = [STATE, DEFINITION, ENDED_EARLY].contains(&key) || in_memo(key);
         if self.keep == Keep::All || is_read {
+            // A copy: the payload is a part of the message with which it came, and would keep all of that.
+            let value = Bytes::copy_from_slice(value);
             self.values.insert(key.to_owned(), value);
         }
     }
@@ -242,7 +244,7 @@ impl Record {
     fn remember(&mut self, memo: Option<&Memo>) {
         for (key, value) in memo.into_iter().flat_map(|memo| &memo.fields) {
             if in_memo(key) {
-                self.set(key, value.data.clone());
+                self.set(key, &value.data);
             }
         }
     }
@@ -253,6 +255,20 @@ impl Record {
         if let Some(tags) = tags {
             self.tags = tags;
         }
+    }
+
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        /// What a key or an event takes beside its own bytes.
+        const EACH: usize = 128;
+        let values = self.values.values().map(Bytes::len);
+        let keys = self.sizes.keys().map(|key| key.len() + EACH);
+        let waiting = self.waiting.iter().map(|(_, input)| match input {
+            Input::Start(request) | Input::Message(request, _) => request.len() + EACH,
+            Input::Alarm(..) | Input::Cancel(..) => EACH,
+        });
+        EACH + values.chain(keys).chain(waiting).sum::<usize>()
     }
 
     /// The size of a value that was written in this run.
