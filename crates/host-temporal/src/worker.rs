@@ -1,6 +1,6 @@
 //! The polls around the pure part: tasks in, answers out, until the host is stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use stateway_provider_temporal::api::workflowservice::v1::{
 use stateway_provider_temporal::host::{HostConfig, Keep, Record, TaskClient, object_of};
 use thiserror::Error as ThisError;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::cache::Cache;
 use crate::delivery::{Delivery, sendable, start_child};
@@ -110,30 +110,27 @@ impl Host {
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let host = Arc::new(self);
         let (stopping, stopped) = watch::channel(false);
-        let mut pollers = JoinSet::new();
-        let begin = |pollers: &mut JoinSet<Poller>, kind: Poller| {
+        let mut pollers = Pollers::default();
+        let poll = |kind: Poller| {
             let (host, mut stopped) = (Arc::clone(&host), stopped.clone());
-            pollers.spawn(async move {
-                host.poll(kind, &mut stopped).await;
-                kind
-            });
+            async move { host.poll(kind, &mut stopped).await }
         };
         for kind in kinds(host.concurrency) {
-            begin(&mut pollers, kind);
+            pollers.begin(kind, poll(kind));
         }
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 // A poller ends only when it panics. Its task is given out again by the server.
-                Some(ended) = pollers.join_next() => if let Err(error) = ended {
+                Some((kind, error)) = pollers.panicked() => {
                     tracing::error!("a task could not be handled: {error}");
-                    begin(&mut pollers, Poller::Shared);
+                    pollers.begin(kind, poll(kind));
                 },
             }
         }
         stopping.send_replace(true);
-        let drained = async { while pollers.join_next().await.is_some() {} };
+        let drained = async { while pollers.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
             tracing::warn!("tasks under way are given up; another host takes them");
         }
@@ -340,6 +337,34 @@ impl Host {
     }
 }
 
+/// The pollers that run.
+#[derive(Default)]
+struct Pollers {
+    tasks: JoinSet<()>,
+    kinds: HashMap<Id, Poller>,
+}
+
+impl Pollers {
+    fn begin(&mut self, kind: Poller, poll: impl Future<Output = ()> + Send + 'static) {
+        let id = self.tasks.spawn(poll).id();
+        self.kinds.insert(id, kind);
+    }
+
+    /// Waits until a poller panics, and returns what it took. None when no poller is left.
+    async fn panicked(&mut self) -> Option<(Poller, JoinError)> {
+        loop {
+            let (id, error) = match self.tasks.join_next_with_id().await? {
+                Ok((id, ())) => (id, None),
+                Err(error) => (error.id(), Some(error)),
+            };
+            let kind = self.kinds.remove(&id);
+            if let (Some(kind), Some(error)) = (kind, error) {
+                return Some((kind, error));
+            }
+        }
+    }
+}
+
 enum Polled {
     Task(Option<PollWorkflowTaskQueueResponse>),
     Delivery(Option<PollActivityTaskQueueResponse>),
@@ -369,4 +394,21 @@ fn kinds(concurrency: usize) -> Vec<Poller> {
     kinds.extend(vec![Poller::Own; own]);
     kinds.extend(vec![Poller::Delivery; DELIVERIES]);
     kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_poller_that_panicked_is_replaced_by_one_of_its_kind() {
+        let mut pollers = Pollers::default();
+        pollers.begin(Poller::Own, std::future::pending());
+        pollers.begin(Poller::Shared, async {});
+        pollers.begin(Poller::Delivery, async { panic!("a defect") });
+        let (kind, error) = pollers.panicked().await.unwrap();
+        assert_eq!(kind, Poller::Delivery);
+        assert!(error.is_panic());
+        assert_eq!(pollers.kinds.values().collect::<Vec<_>>(), [&Poller::Own]);
+    }
 }
