@@ -13,7 +13,7 @@ use stateway_provider_temporal::api::common::v1::{
 use stateway_provider_temporal::api::enums::v1::{CommandType, ContinueAsNewInitiator};
 use stateway_provider_temporal::api::taskqueue::v1::TaskQueue;
 use stateway_provider_temporal::host::{
-    ACTIVITY, Continued, TAGS, TASK_TIMEOUT, VALUES, payload, payloads, tags_payload,
+    ACTIVITY, Continued, LEFT, Left, TAGS, TASK_TIMEOUT, VALUES, payload, payloads, tags_payload,
 };
 
 /// The most bytes of values in one marker. Temporal refuses 2 MiB.
@@ -51,6 +51,12 @@ pub(crate) fn marker(name: &str, details: HashMap<String, Payloads>) -> Command 
             details,
         }),
     )
+}
+
+/// What a task leaves to another one.
+pub(crate) fn left(left: Left) -> Command {
+    let left = serde_json::to_vec(&left).unwrap_or_default();
+    marker(LEFT, HashMap::from([(LEFT.to_owned(), payloads(left))]))
 }
 
 /// Fields of the memo.

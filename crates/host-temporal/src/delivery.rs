@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use stateway_hosted::definition_object;
 use stateway_hosted::message::{ChildRequest, ObjectRequest};
-use stateway_hosted::object::Message;
+use stateway_hosted::object::{Message, oversize};
+use stateway_provider_temporal::host::MAX_VALUE_BYTES;
 
 /// A message and where it goes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,4 +48,20 @@ pub(crate) fn start_child(
         Message::Definition(..) => None,
     });
     messages.collect()
+}
+
+/// A message as the server accepts it: a small one instead of one that is longer than a payload may be.
+pub(crate) fn sendable(
+    to: Arc<str>,
+    request: Box<ObjectRequest>,
+) -> (Arc<str>, Box<ObjectRequest>) {
+    let bytes = serde_json::to_vec(&request).map_or(0, |request| request.len());
+    if bytes <= MAX_VALUE_BYTES {
+        return (to, request);
+    }
+    let why = format!("the message has {bytes} bytes, more than {MAX_VALUE_BYTES}");
+    match oversize::instead_of_request(&request, &why) {
+        Some(Message::Execution(to, small)) => (to, small),
+        _ => (to, request),
+    }
 }

@@ -13,6 +13,7 @@
 //! | message to another object | an activity that signals the other workflow, and starts it if need be |
 //! | lists and counts | tags in a search attribute that every namespace has |
 //! | a long history | continue-as-new; the next run copies the values |
+//! | more than fits into one answer | another task; a marker names the first input that it handles |
 //!
 //! - `task`: one workflow task. No IO, no clock.
 //! - `command`: the commands of an answer.

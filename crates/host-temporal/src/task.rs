@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prost::Message as _;
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal, StoredView, VERSION, Work};
-use stateway_hosted::object::{self, Message, Turn, VIEW, Write};
+use stateway_hosted::object::{self, Message, Turn, VIEW, Write, oversize};
 use stateway_hosted::provider::ObjectKind;
 use stateway_hosted::{Plans, definition_object};
 use stateway_machine::{CancelMode, Verb};
@@ -22,15 +22,26 @@ use stateway_provider_temporal::api::update::v1::{
     Acceptance, Outcome, Rejection, Request, Response,
 };
 use stateway_provider_temporal::host::{
-    CLEARED, COPIED, Continued, Input, MAX_STORED_BYTES, MAX_VALUE_BYTES, Record, UPDATE, in_memo,
-    payload, payloads, tags, workflow_type,
+    CLEARED, COPIED, Continued, ENDING_BYTES, Input, Left, MAX_OBJECT_BYTES, MAX_STORED_BYTES,
+    MAX_VALUE_BYTES, Record, UPDATE, in_memo, payload, payloads, tags, workflow_type,
 };
 
 use crate::command;
 use crate::delivery::Delivery;
 
-/// The most bytes that are copied from the run before in one task.
-const COPIED_AT_ONCE: usize = 1024 * 1024;
+/// The most bytes of an answer. A server refuses messages of 4 MiB, and events of 4 MiB that are written
+/// together. Requests that are refused are a part of the answer and leave no events.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024 - 256 * 1024;
+/// What an update, a value or a message takes beside its own bytes.
+const EACH: usize = 512;
+/// The part of an answer that is kept for values of the run before until all are copied.
+const COPIED_AT_ONCE: usize = MAX_STORED_BYTES / 2;
+/// An alarm that is too large comes again after this long.
+const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+/// The most messages under way. A server allows 2,000 pending activities.
+const MOST_DELIVERIES: usize = 1_900;
+/// The most bytes of inputs in an answer to a claim; further tasks stay open for the next claim.
+const CLAIM_BYTES: usize = 512 * 1024;
 
 /// What is the same for every task of a host.
 pub(crate) struct Shared {
@@ -48,8 +59,8 @@ pub(crate) struct Task<'t> {
     pub(crate) record: &'t Record,
     /// The values of the run before, if they are not all copied.
     pub(crate) earlier: Option<&'t BTreeMap<String, Bytes>>,
-    /// What has come in since the task before.
-    pub(crate) inputs: Vec<Input>,
+    /// What has come in, by event.
+    pub(crate) inputs: Vec<(i64, Input)>,
     /// The updates.
     pub(crate) updates: Vec<ProtocolMessage>,
 }
@@ -59,7 +70,7 @@ pub(crate) struct Task<'t> {
 pub(crate) struct Answer {
     pub(crate) commands: Vec<Command>,
     pub(crate) messages: Vec<ProtocolMessage>,
-    /// There is more to copy.
+    /// There is more to do.
     pub(crate) wants_another_task: bool,
     /// The run ends.
     pub(crate) closes: bool,
@@ -74,16 +85,33 @@ pub(crate) fn handle(task: &Task<'_>, shared: &Shared) -> Answer {
         is_cleared: false,
         alarm: None,
         deliveries: Vec::new(),
-        bytes: 0,
+        recorded: 0,
+        rejected: 0,
+        kept_free: to_copy(task),
+        left: None,
+        object_bytes: object_bytes(task),
         answer: Answer::default(),
     };
-    for input in &task.inputs {
-        work.input(input);
+    for (event, input) in &task.inputs {
+        if !work.input(input) {
+            work.left = Some(*event);
+            break;
+        }
     }
     for update in &task.updates {
         work.update(update);
     }
     work.finish()
+}
+
+/// Whether a turn can be taken.
+enum Fit {
+    /// It can, and its messages are these.
+    Now(Vec<Vec<u8>>),
+    /// Another task can take it.
+    Later,
+    /// No task can take it.
+    Never(Refusal),
 }
 
 /// A task while it is handled.
@@ -94,8 +122,18 @@ struct Worked<'t> {
     written: BTreeMap<String, Bytes>,
     is_cleared: bool,
     alarm: Option<Timestamp>,
-    deliveries: Vec<Message>,
-    bytes: usize,
+    /// The messages, each with its delivery as an argument.
+    deliveries: Vec<Vec<u8>>,
+    /// The bytes of the answer that become events, without the values.
+    recorded: usize,
+    /// The bytes of the answer that become no events.
+    rejected: usize,
+    /// The bytes that are kept for values of the run before.
+    kept_free: usize,
+    /// The first event that stays for another task.
+    left: Option<i64>,
+    /// The bytes of all values.
+    object_bytes: usize,
     answer: Answer,
 }
 
@@ -120,11 +158,12 @@ impl Worked<'_> {
         turn.unwrap_or_default()
     }
 
-    /// Passes an input without a waiting caller to the object: a start, a message or an alarm.
-    fn input(&mut self, input: &Input) {
+    /// Passes an input without a waiting caller to the object: a start, a message or an alarm. Returns whether it was
+    /// handled; otherwise another task does that.
+    fn input(&mut self, input: &Input) -> bool {
         let request = match input {
             // The update that came with it does the work: a definition answers a repetition differently.
-            Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return,
+            Input::Start(_) if self.task.object.0 == ObjectKind::Definition => return true,
             Input::Start(request) => self.timed(request, None),
             Input::Message(request, at) => self.timed(request, Some(*at)),
             Input::Alarm(due, at) => self.alarm(*due, *at),
@@ -132,15 +171,11 @@ impl Worked<'_> {
         };
         let Some(request) = request else {
             tracing::warn!(object = self.task.object.1, "a message cannot be read");
-            return;
+            return true;
         };
-        let turn = self.turn(&request);
-        match self.cost(&turn) {
-            Ok(bytes) => self.take(turn, bytes),
-            Err(refusal) => {
-                let object = self.task.object.1;
-                tracing::warn!(object, "a message has no effect: {}", refusal.message);
-            }
+        match self.try_input(&request) {
+            Ok(is_handled) => is_handled,
+            Err(refusal) => self.too_large_input(input, &request, &refusal),
         }
     }
 
@@ -158,6 +193,63 @@ impl Worked<'_> {
                 serde_json::to_vec(&definition_object::alarm(due, now)).ok()
             }
         }
+    }
+
+    /// Handles an input if a task can do that. Returns whether this task did.
+    fn try_input(&mut self, request: &[u8]) -> Result<bool, Refusal> {
+        let turn = with_small_messages(self.turn(request), 0);
+        let answer = turn.writes.is_empty().then_some(&turn.answer);
+        let answer = answer.and_then(|answer| serde_json::from_slice(answer).ok());
+        if let Some(ObjectAnswer::Refused(refusal)) = answer
+            && refusal.reason == oversize::TOO_LARGE
+        {
+            return Err(refusal);
+        }
+        self.try_turn(request, turn)
+    }
+
+    fn try_turn(&mut self, request: &[u8], turn: Turn) -> Result<bool, Refusal> {
+        match self.fit(request, &turn, 0) {
+            Fit::Now(deliveries) => self.take(turn, deliveries, 0),
+            Fit::Later => return Ok(false),
+            Fit::Never(refusal) => return Err(refusal),
+        }
+        Ok(true)
+    }
+
+    /// Handles an input that no task can take, so that nobody waits for ever. Returns whether this task did.
+    fn too_large_input(&mut self, input: &Input, request: &[u8], refusal: &Refusal) -> bool {
+        let (object, why) = (self.task.object.1, &refusal.message);
+        if let Input::Alarm(_, at) = input {
+            // Without another one no timer of the execution would ever fire again.
+            tracing::warn!(object, "an alarm is tried again: {why}");
+            self.alarm = at.checked_add(ALARM_AGAIN).ok();
+            return true;
+        }
+        let request: Option<ObjectRequest> = serde_json::from_slice(request).ok();
+        let small = request.and_then(|request| oversize::instead_of_request(&request, why));
+        let handled = match small {
+            Some(Message::Execution(to, request)) if *to == *object => {
+                let request = serde_json::to_vec(&request).unwrap_or_default();
+                self.try_input(&request)
+            }
+            Some(message) => {
+                let messages = vec![message];
+                let turn = Turn {
+                    messages,
+                    ..Turn::default()
+                };
+                self.try_turn(&[], turn)
+            }
+            // Whoever asked for it gets the refusal as the answer of the update.
+            None if matches!(input, Input::Start(_)) => Ok(true),
+            None => Err(refusal.clone()),
+        };
+        handled.unwrap_or_else(|refusal| {
+            let why = refusal.message;
+            tracing::error!(object, "a message has no effect: {why}");
+            true
+        })
     }
 
     /// A request with its time. A message has the time of its delivery. An execution is created when its
@@ -187,57 +279,144 @@ impl Worked<'_> {
             return;
         };
         let request = match self.task.object.0 {
-            // An execution that does not exist is created at the start of the workflow, as above.
-            ObjectKind::Execution if self.value(object::STATE).is_none() => {
-                let timed = self.timed(&update.argument, None);
-                timed.map_or(update.argument.clone(), Bytes::from)
-            }
-            _ => update.argument.clone(),
+            ObjectKind::Execution => self.read_request(&update.argument),
+            ObjectKind::Definition => None,
         };
+        let request = request.unwrap_or_else(|| update.argument.clone());
         let turn = self.turn(&request);
+        let own = update.argument.len() + turn.answer.len() + 2 * EACH;
+        let turn = with_small_messages(turn, own);
         let changes = !turn.writes.is_empty() || turn.alarm.is_some() || !turn.messages.is_empty();
         if !changes {
             self.reject(&update, turn.answer);
             return;
         }
-        let own = update.argument.len() + turn.answer.len();
-        match self.cost(&turn).map(|bytes| bytes + own) {
-            Err(refusal) => self.reject(&update, refused(refusal)),
-            Ok(bytes) if self.bytes + bytes > MAX_STORED_BYTES => {
-                let refusal = if self.bytes == 0 {
-                    too_large("a request", bytes, MAX_STORED_BYTES)
-                } else {
-                    // Others came at the same time.
-                    busy()
-                };
-                self.reject(&update, refused(refusal));
-            }
-            Ok(bytes) => {
+        // The end of a workflow discards its messages. A crowded history continues in another run as soon as they are
+        // delivered.
+        let waits = self.task.record.is_crowded() || turn.writes.contains(&Write::ClearAll);
+        if waits && !self.is_quiet() {
+            self.reject(&update, refused(busy()));
+            return;
+        }
+        match self.fit(&request, &turn, own) {
+            Fit::Now(deliveries) => {
                 self.accept(&update, &turn.answer);
-                self.take(turn, bytes);
+                self.take(turn, deliveries, own);
             }
+            Fit::Later => self.reject(&update, refused(busy())),
+            Fit::Never(refusal) => self.reject(&update, refused(refusal)),
         }
     }
 
-    /// How many bytes a turn writes, or why it cannot be written.
-    fn cost(&self, turn: &Turn) -> Result<usize, Refusal> {
-        let mut bytes = 0;
+    /// The request of an update, if it has to be changed. An execution that does not exist is created at the start of
+    /// the workflow, as above. A claim gets what fits into the answer.
+    fn read_request(&self, argument: &[u8]) -> Option<Bytes> {
+        let mut request: ObjectRequest = serde_json::from_slice(argument).ok()?;
+        let is_new = self.value(object::STATE).is_none();
+        if is_new {
+            self.set_time(&mut request, None);
+        }
+        if let Some(claim) = &mut request.claim {
+            claim.most_bytes = Some(CLAIM_BYTES);
+        }
+        let is_same = !is_new && request.claim.is_none();
+        let request = (!is_same).then(|| serde_json::to_vec(&request).ok());
+        request.flatten().map(Bytes::from)
+    }
+
+    /// Whether a turn can be taken, beside so many bytes of a request and its answer.
+    fn fit(&self, request: &[u8], turn: &Turn, own: usize) -> Fit {
         for write in &turn.writes {
-            if let Write::Set { key, value } = write {
-                if value.len() > MAX_VALUE_BYTES {
-                    return Err(too_large(key, value.len(), MAX_VALUE_BYTES));
-                }
-                bytes += value.len();
+            if let Write::Set { key, value } = write
+                && value.len() > MAX_VALUE_BYTES
+            {
+                return Fit::Never(too_large(key, value.len(), MAX_VALUE_BYTES));
             }
         }
-        if bytes > MAX_STORED_BYTES {
-            return Err(too_large("all keys", bytes, MAX_STORED_BYTES));
+        let object_bytes = self.object_bytes_after(turn);
+        if object_bytes > self.object_bytes.max(MAX_OBJECT_BYTES) {
+            let most = if is_end(request) {
+                MAX_OBJECT_BYTES + ENDING_BYTES
+            } else {
+                MAX_OBJECT_BYTES
+            };
+            if object_bytes > most {
+                return Fit::Never(too_large("all keys", object_bytes, most));
+            }
         }
-        Ok(bytes)
+        let messages = turn.messages.iter().cloned();
+        let deliveries: Vec<_> = messages.map(|it| Delivery::of(it).encode()).collect();
+        if let Some(longest) = deliveries.iter().map(Vec::len).max()
+            && longest > MAX_VALUE_BYTES
+        {
+            return Fit::Never(too_large("a message", longest, MAX_VALUE_BYTES));
+        }
+        let more = own + bytes_of(&deliveries);
+        if deliveries.len() > MOST_DELIVERIES {
+            let refusal = too_large("messages", deliveries.len(), MOST_DELIVERIES);
+            return Fit::Never(refusal);
+        }
+        let alone = more + Self::values_of(&BTreeMap::new(), turn);
+        if alone > MAX_STORED_BYTES {
+            return Fit::Never(too_large("a request", alone, MAX_STORED_BYTES));
+        }
+        let recorded = self.recorded + more + Self::values_of(&self.written, turn);
+        let under_way = self.task.record.deliveries.len() + self.deliveries.len();
+        let fits = recorded + self.kept_free <= MAX_STORED_BYTES
+            && recorded + self.kept_free + self.rejected <= MAX_ANSWER_BYTES
+            && under_way + deliveries.len() <= MOST_DELIVERIES;
+        if fits {
+            Fit::Now(deliveries)
+        } else {
+            Fit::Later
+        }
     }
 
-    fn take(&mut self, turn: Turn, bytes: usize) {
-        self.bytes += bytes;
+    /// The bytes of what was written and of what a turn writes.
+    fn values_of(written: &BTreeMap<String, Bytes>, turn: &Turn) -> usize {
+        let mut values: BTreeMap<&str, usize> = BTreeMap::new();
+        let written = written.iter();
+        values.extend(written.map(|(key, value)| (key.as_str(), value.len())));
+        for write in &turn.writes {
+            match write {
+                Write::Set { key, value } => drop(values.insert(key, value.len())),
+                Write::ClearAll => values.clear(),
+            }
+        }
+        let values = values.iter();
+        values.map(|(key, bytes)| key.len() + bytes + EACH).sum()
+    }
+
+    /// The bytes of all values when a turn is taken.
+    fn object_bytes_after(&self, turn: &Turn) -> usize {
+        let mut bytes = self.object_bytes;
+        let mut is_cleared = self.is_cleared;
+        for write in &turn.writes {
+            match write {
+                Write::ClearAll => (bytes, is_cleared) = (0, true),
+                Write::Set { key, value } => {
+                    let before = || {
+                        let record = self.task.record.size_of(key);
+                        record.or_else(|| Some(self.task.earlier?.get(key)?.len()))
+                    };
+                    let written = self.written.get(key).map(Bytes::len);
+                    let before = written.or_else(|| before().filter(|_| !is_cleared));
+                    bytes = (bytes + value.len()).saturating_sub(before.unwrap_or_default());
+                }
+            }
+        }
+        bytes
+    }
+
+    /// Whether no messages are under way.
+    fn is_quiet(&self) -> bool {
+        self.deliveries.is_empty() && self.task.record.deliveries.is_empty()
+    }
+
+    fn take(&mut self, turn: Turn, deliveries: Vec<Vec<u8>>, own: usize) {
+        self.recorded += own + bytes_of(&deliveries);
+        self.deliveries.extend(deliveries);
+        self.object_bytes = self.object_bytes_after(&turn);
         for write in turn.writes {
             match write {
                 Write::Set { key, value } => drop(self.written.insert(key, value.into())),
@@ -248,7 +427,6 @@ impl Worked<'_> {
             }
         }
         self.alarm = turn.alarm.or(self.alarm);
-        self.deliveries.extend(turn.messages);
     }
 
     fn accept(&mut self, update: &Update<'_>, answer: &[u8]) {
@@ -267,8 +445,21 @@ impl Worked<'_> {
         self.say(update, "complete", "Response", &response, true);
     }
 
-    /// A rejection leaves no event. It carries the answer of a request that was refused or changes nothing.
+    /// A rejection leaves no event. It carries the answer of a request that was refused or changes nothing. If the
+    /// answer to the task has no room for it, the server rejects the update, and the gateway sends it again.
     fn reject(&mut self, update: &Update<'_>, answer: Vec<u8>) {
+        let argument = update.argument.len() + EACH;
+        let answer = if argument + answer.len() > MAX_ANSWER_BYTES {
+            refused(too_large("an answer", answer.len(), MAX_ANSWER_BYTES))
+        } else {
+            answer
+        };
+        let recorded = self.recorded + Self::values_of(&self.written, &Turn::default());
+        let bytes = argument + answer.len();
+        if recorded + self.kept_free + self.rejected + bytes > MAX_ANSWER_BYTES {
+            return;
+        }
+        self.rejected += bytes;
         let rejection = Rejection {
             rejected_request_message_id: update.message.id.clone(),
             rejected_request_sequencing_event_id: update.event_id,
@@ -313,19 +504,32 @@ impl Worked<'_> {
             let cleared = command::marker(CLEARED, HashMap::new());
             self.answer.commands.push(cleared);
         }
+        let bytes = self.recorded + Self::values_of(&self.written, &Turn::default());
         let (fields, mut values): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.written)
                 .into_iter()
                 .partition(|(key, _)| in_memo(key));
-        let is_copied = self.copy(&mut values);
+        let is_copied = self.copy(&mut values, bytes);
         self.answer.commands.extend(command::record(&values));
         if is_copied {
             let copied = command::marker(COPIED, HashMap::new());
             self.answer.commands.push(copied);
         }
+        if let Some(from) = self.left {
+            let left = Left {
+                task: record.last_event,
+                from,
+            };
+            self.answer.commands.push(command::left(left));
+            // Many messages are under way: the end of each is a reason for another task.
+            let under_way = record.deliveries.len() + self.deliveries.len();
+            self.answer.wants_another_task |= under_way <= MOST_DELIVERIES / 2;
+        }
         let is_empty = (self.is_cleared || (record.values.is_empty() && record.earlier.is_none()))
             && fields.is_empty()
-            && values.is_empty();
+            && values.is_empty()
+            && self.left.is_none()
+            && self.is_quiet();
         if is_empty {
             self.answer.commands.push(command::complete());
             self.answer.closes = true;
@@ -333,13 +537,19 @@ impl Worked<'_> {
             return self.answer;
         }
         let tags = self.tags(&fields, !record.is_continued);
-        let deliveries = std::mem::take(&mut self.deliveries);
-        let is_quiet = deliveries.is_empty() && record.deliveries.is_empty();
-        let continues = record.is_full() && is_quiet && record.earlier.is_none();
-        if continues {
-            self.continue_as_new(fields);
-            return self.answer;
+        let continues = record.is_full() && self.is_quiet() && record.earlier.is_none();
+        if continues && self.left.is_none() {
+            // The next run begins with the whole memo.
+            let memo = record.values.iter();
+            let memo = memo.filter(|(key, _)| in_memo(key) && !fields.contains_key(*key));
+            let memo: usize = memo.map(|(_, value)| value.len()).sum();
+            if bytes + memo <= MAX_STORED_BYTES {
+                self.continue_as_new(fields);
+                return self.answer;
+            }
+            self.answer.wants_another_task = true;
         }
+        let deliveries = std::mem::take(&mut self.deliveries);
         if !fields.is_empty() {
             self.answer.commands.push(command::remember(&fields));
         }
@@ -349,30 +559,30 @@ impl Worked<'_> {
         self.arm();
         for (number, message) in deliveries.into_iter().enumerate() {
             let id = format!("{}-{number}", record.last_event);
-            let message = Delivery::of(message).encode();
             let deliver = command::deliver(id, message, &self.shared.queue);
             self.answer.commands.push(deliver);
         }
         self.answer
     }
 
-    /// Adds values of the run before to those that are recorded. Returns whether these were the last ones.
-    fn copy(&mut self, values: &mut BTreeMap<String, Bytes>) -> bool {
+    /// Adds values of the run before to those that are recorded, as far as they fit beside so many bytes. Returns
+    /// whether these were the last ones.
+    fn copy(&mut self, values: &mut BTreeMap<String, Bytes>, mut bytes: usize) -> bool {
         let record = self.task.record;
         let Some(earlier) = self.task.earlier.filter(|_| !self.is_cleared) else {
             return false;
         };
-        let mut bytes = 0;
+        let room = MAX_ANSWER_BYTES.saturating_sub(self.rejected);
         for (key, value) in earlier {
-            let is_here = record.copied.contains(key) || values.contains_key(key);
+            let is_here = record.size_of(key).is_some() || values.contains_key(key);
             if in_memo(key) || is_here {
                 continue;
             }
-            if bytes > 0 && bytes + value.len() > COPIED_AT_ONCE {
+            bytes += key.len() + value.len() + EACH;
+            if bytes > room.min(MAX_STORED_BYTES) {
                 self.answer.wants_another_task = true;
                 return false;
             }
-            bytes += value.len();
             values.insert(key.clone(), value.clone());
         }
         true
@@ -478,6 +688,68 @@ fn cancel(cause: &str, by: &str, at: Timestamp) -> ObjectRequest {
     }
 }
 
+/// The bytes of all values of the object of a task.
+fn object_bytes(task: &Task<'_>) -> usize {
+    let earlier = task.earlier.into_iter().flatten();
+    let earlier = earlier.filter(|(key, _)| task.record.size_of(key).is_none());
+    task.record.bytes + earlier.map(|(_, value)| value.len()).sum::<usize>()
+}
+
+/// The bytes that are kept free in the answer for values of the run before: half of the answer, and at least one
+/// value, so that every task copies some.
+fn to_copy(task: &Task<'_>) -> usize {
+    let earlier = task.earlier.into_iter().flatten();
+    let sizes = earlier
+        .filter(|(key, _)| !in_memo(key) && task.record.size_of(key).is_none())
+        .map(|(key, value)| key.len() + value.len() + EACH);
+    let sizes: Vec<_> = sizes.collect();
+    let first = sizes.first().copied().unwrap_or_default();
+    first.max(sizes.iter().sum::<usize>().min(COPIED_AT_ONCE))
+}
+
+/// A turn with small messages instead of those that no task can send beside what else the turn needs.
+fn with_small_messages(mut turn: Turn, own: usize) -> Turn {
+    let bytes = |message: &Message| Delivery::of(message.clone()).encode().len() + EACH;
+    let own = own + Worked::values_of(&BTreeMap::new(), &turn);
+    let mut sizes: Vec<_> = turn.messages.iter().map(bytes).collect();
+    // Small messages are of no use beside values that do not fit.
+    let is_too_large = |sizes: &[usize]| {
+        let all = own + sizes.iter().sum::<usize>();
+        let has_too_long = sizes.iter().any(|bytes| *bytes > MAX_VALUE_BYTES);
+        own <= MAX_STORED_BYTES && (all > MAX_STORED_BYTES || has_too_long)
+    };
+    while is_too_large(&sizes) {
+        let longest = sizes.iter().copied().enumerate().max_by_key(|it| it.1);
+        let Some((at, longest)) = longest else { break };
+        let why = format!(
+            "the message to it has {longest} bytes; one request changes and sends at most {MAX_STORED_BYTES}"
+        );
+        let Some(small) = oversize::instead(&turn.messages[at], &why) else {
+            break;
+        };
+        sizes[at] = bytes(&small);
+        turn.messages[at] = small;
+    }
+    turn
+}
+
+/// The bytes of messages in an answer.
+fn bytes_of(deliveries: &[Vec<u8>]) -> usize {
+    let deliveries = deliveries.iter();
+    deliveries.map(|delivery| delivery.len() + EACH).sum()
+}
+
+/// Whether a request ends an execution, which a full one allows as well.
+fn is_end(request: &[u8]) -> bool {
+    let request: Option<ObjectRequest> = serde_json::from_slice(request).ok();
+    request.is_some_and(|request| match request.work {
+        Work::Verb(verb) => matches!(*verb, Verb::Cancel { .. }),
+        Work::EndChild { .. } => true,
+        Work::FinishChild { outcome, .. } => outcome.is_err(),
+        _ => false,
+    })
+}
+
 fn refused(refusal: Refusal) -> Vec<u8> {
     serde_json::to_vec(&ObjectAnswer::Refused(refusal)).unwrap_or_default()
 }
@@ -497,7 +769,8 @@ fn busy() -> Refusal {
     Refusal {
         kind: ErrorKind::Unavailable.as_str().to_owned(),
         reason: "EXECUTION_BUSY".to_owned(),
-        message: "other requests to the execution came at the same time and are too large together"
+        message: "messages of the execution are under way, or other requests came at the same time and are too \
+                  large together"
             .to_owned(),
         hint: "Send the request again.".to_owned(),
     }

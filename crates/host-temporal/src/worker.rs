@@ -1,14 +1,18 @@
 //! The polls around the pure part: tasks in, answers out, until the host is stopped.
 
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
+use prost::Message as _;
 use stateway_hosted::Plans;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::provider::ObjectKind;
-use stateway_provider_api::{Error, ErrorKind};
+use stateway_provider_api::adapter::lock;
+use stateway_provider_api::{Error, ErrorKind, Verb};
 use stateway_provider_temporal::ConfigError;
 use stateway_provider_temporal::api::common::v1::WorkflowExecution;
 use stateway_provider_temporal::api::history::v1::HistoryEvent;
@@ -16,17 +20,22 @@ use stateway_provider_temporal::api::workflowservice::v1::{
     PollActivityTaskQueueResponse, PollWorkflowTaskQueueResponse,
     RespondWorkflowTaskCompletedRequest,
 };
-use stateway_provider_temporal::host::{HostConfig, Input, Keep, Record, TaskClient, object_of};
+use stateway_provider_temporal::host::{HostConfig, Keep, Record, TaskClient, object_of};
 use thiserror::Error as ThisError;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
 use crate::cache::Cache;
-use crate::delivery::{Delivery, start_child};
+use crate::delivery::{Delivery, sendable, start_child};
 use crate::task::{Shared, Task, handle};
 
 /// The first and the longest pause after a call that failed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The longest answer to a task. A server does not read messages of 4 MiB.
+const LONGEST_ANSWER: usize = 4 * 1024 * 1024 - 16 * 1024;
+/// The most bytes of executions in memory, and of values that are copied from an earlier run.
+const CACHE_BYTES: usize = 256 * 1024 * 1024;
+const EARLIER_BYTES: usize = 128 * 1024 * 1024;
 /// How many messages are delivered at a time.
 const DELIVERIES: usize = 8;
 /// How long tasks under way may take when the host is stopped.
@@ -40,11 +49,16 @@ pub enum ServeError {
     Config(#[from] ConfigError),
 }
 
+/// The values of a run, by key.
+type Values = BTreeMap<String, Bytes>;
+
 /// A host of one provider.
 pub struct Host {
     client: TaskClient,
     shared: Shared,
-    cache: Mutex<Cache>,
+    cache: Mutex<Cache<Record>>,
+    /// The values of runs that are being copied, by run.
+    earlier: Mutex<Cache<Arc<Values>>>,
     concurrency: usize,
 }
 
@@ -73,7 +87,8 @@ impl Host {
                 queue: client.queue(),
             },
             client,
-            cache: Mutex::new(Cache::of(config.host.cache)),
+            cache: Mutex::new(Cache::of(config.host.cache, CACHE_BYTES)),
+            earlier: Mutex::new(Cache::of(usize::MAX, EARLIER_BYTES)),
             concurrency: config.host.concurrency,
         })
     }
@@ -95,30 +110,27 @@ impl Host {
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let host = Arc::new(self);
         let (stopping, stopped) = watch::channel(false);
-        let mut pollers = JoinSet::new();
-        let begin = |pollers: &mut JoinSet<Poller>, kind: Poller| {
+        let mut pollers = Pollers::default();
+        let poll = |kind: Poller| {
             let (host, mut stopped) = (Arc::clone(&host), stopped.clone());
-            pollers.spawn(async move {
-                host.poll(kind, &mut stopped).await;
-                kind
-            });
+            async move { host.poll(kind, &mut stopped).await }
         };
         for kind in kinds(host.concurrency) {
-            begin(&mut pollers, kind);
+            pollers.begin(kind, poll(kind));
         }
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
                 // A poller ends only when it panics. Its task is given out again by the server.
-                Some(ended) = pollers.join_next() => if let Err(error) = ended {
+                Some((kind, error)) = pollers.panicked() => {
                     tracing::error!("a task could not be handled: {error}");
-                    begin(&mut pollers, Poller::Shared);
+                    pollers.begin(kind, poll(kind));
                 },
             }
         }
         stopping.send_replace(true);
-        let drained = async { while pollers.join_next().await.is_some() {} };
+        let drained = async { while pollers.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
             tracing::warn!("tasks under way are given up; another host takes them");
         }
@@ -180,9 +192,21 @@ impl Host {
             let why = "this workflow is not one of Stateway: its task queue is used by others";
             return self.client.fail(task.task_token, why).await;
         };
-        let (mut record, inputs) = self.record(&task, &execution).await?;
-        let earlier = match &record.earlier {
-            Some(run) => Some(self.client.values(&execution.workflow_id, run).await?),
+        let mut record = self.record(&task, &execution).await?;
+        let inputs = record.inputs(task.previous_started_event_id).to_vec();
+        let earlier_run = record.earlier.clone();
+        let earlier = match &earlier_run {
+            Some(run) => match self.earlier(&execution.workflow_id, run).await {
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    let why = format!(
+                        "the run {run} of the workflow was removed before its values were copied"
+                    );
+                    let workflow = &*execution.workflow_id;
+                    tracing::error!(workflow, "the execution cannot continue: {why}");
+                    return self.client.fail(task.task_token, &why).await;
+                }
+                values => Some(values?),
+            },
             None => None,
         };
         let answer = handle(
@@ -190,12 +214,13 @@ impl Host {
                 object,
                 run: &execution.run_id,
                 record: &record,
-                earlier: earlier.as_ref(),
+                earlier: earlier.as_deref(),
                 inputs,
                 updates: task.messages,
             },
             &self.shared,
         );
+        let token = task.task_token.clone();
         let request = RespondWorkflowTaskCompletedRequest {
             task_token: task.task_token,
             commands: answer.commands,
@@ -203,33 +228,63 @@ impl Host {
             force_create_new_workflow_task: answer.wants_another_task,
             ..Default::default()
         };
-        let reset = self.client.complete(request, !answer.closes).await?;
+        let bytes = request.encoded_len();
+        let sent = if bytes > LONGEST_ANSWER {
+            let why = format!("the answer has {bytes} bytes, more than {LONGEST_ANSWER}");
+            Err(Error::new(ErrorKind::InvalidArgument, Verb::Work, why))
+        } else {
+            self.client.complete(request, !answer.closes).await
+        };
+        let reset = match sent {
+            // Without that the task is given out again and again, and nobody sees why.
+            Err(error) if error.kind == ErrorKind::InvalidArgument => {
+                let workflow = &*execution.workflow_id;
+                tracing::error!(workflow, "the answer to a task cannot be sent: {error}");
+                let why = format!("the answer cannot be sent: {error}");
+                return self.client.fail(token, &why).await;
+            }
+            sent => sent?,
+        };
+        if let Some(run) = earlier_run.filter(|_| !answer.wants_another_task) {
+            lock(&self.earlier).take(&run);
+        }
         if !answer.closes {
             // The server left out a task of which nothing remains.
             if reset > 0 {
                 record.last_event = reset;
             }
-            self.cache().put(execution.run_id, record);
+            let bytes = record.memory();
+            lock(&self.cache).put(execution.run_id, record, bytes);
         }
         Ok(())
     }
 
-    /// The object up to a task, and what has come in since the task before.
+    /// The values of an earlier run. They are read once, also if that takes longer than a task may take.
+    async fn earlier(&self, workflow: &str, run: &str) -> Result<Arc<Values>, Error> {
+        if let Some(values) = lock(&self.earlier).get(run) {
+            return Ok(values);
+        }
+        let values = Arc::new(self.client.values(workflow, run).await?);
+        let bytes = values.iter().map(|(key, value)| key.len() + value.len());
+        let bytes = bytes.sum();
+        lock(&self.earlier).put(run.to_owned(), Arc::clone(&values), bytes);
+        Ok(values)
+    }
+
+    /// The object up to a task.
     async fn record(
         &self,
         task: &PollWorkflowTaskQueueResponse,
         execution: &WorkflowExecution,
-    ) -> Result<(Record, Vec<Input>), Error> {
+    ) -> Result<Record, Error> {
         let events = task.history.as_ref().map(|history| &history.events[..]);
         let events = events.unwrap_or_default();
         let first = events.first().map_or(0, |event| event.event_id);
-        let known = self.cache().take(&execution.run_id);
+        let known = lock(&self.cache).take(&execution.run_id);
         let known = known.filter(|record| record.last_event + 1 == first);
         let mut reader = Reader {
-            seen: task.previous_started_event_id,
             last: task.started_event_id,
             record: known.unwrap_or_else(|| Record::keeping(Keep::Read)),
-            inputs: Vec::new(),
         };
         if reader.record.last_event + 1 != first {
             let all = self.client.events(execution.clone(), Vec::new(), |event| {
@@ -245,7 +300,9 @@ impl Host {
             });
             rest.await?;
         }
-        Ok((reader.record, reader.inputs))
+        // What a task leaves is noted with this event.
+        reader.record.last_event = reader.record.last_event.max(task.started_event_id);
+        Ok(reader.record)
     }
 
     async fn deliver(&self, task: PollActivityTaskQueueResponse) -> Result<(), Error> {
@@ -272,14 +329,39 @@ impl Host {
             }
         };
         for (to, request) in messages {
+            let (to, request) = sendable(to, request);
             let sent = self.client.deliver(&to, &request, id).await;
             sent.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
+}
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+/// The pollers that run.
+#[derive(Default)]
+struct Pollers {
+    tasks: JoinSet<()>,
+    kinds: HashMap<Id, Poller>,
+}
+
+impl Pollers {
+    fn begin(&mut self, kind: Poller, poll: impl Future<Output = ()> + Send + 'static) {
+        let id = self.tasks.spawn(poll).id();
+        self.kinds.insert(id, kind);
+    }
+
+    /// Waits until a poller panics, and returns what it took. None when no poller is left.
+    async fn panicked(&mut self) -> Option<(Poller, JoinError)> {
+        loop {
+            let (id, error) = match self.tasks.join_next_with_id().await? {
+                Ok((id, ())) => (id, None),
+                Err(error) => (error.id(), Some(error)),
+            };
+            let kind = self.kinds.remove(&id);
+            if let (Some(kind), Some(error)) = (kind, error) {
+                return Some((kind, error));
+            }
+        }
     }
 }
 
@@ -290,12 +372,9 @@ enum Polled {
 
 /// Applies events once and in order.
 struct Reader {
-    /// What came in up to this event was handled by an earlier task.
-    seen: i64,
     /// The last event of the task.
     last: i64,
     record: Record,
-    inputs: Vec<Input>,
 }
 
 impl Reader {
@@ -303,10 +382,7 @@ impl Reader {
         if event.event_id <= self.record.last_event || event.event_id > self.last {
             return;
         }
-        let input = self.record.apply(event);
-        if event.event_id > self.seen {
-            self.inputs.extend(input);
-        }
+        self.record.apply(event);
     }
 }
 
@@ -318,4 +394,21 @@ fn kinds(concurrency: usize) -> Vec<Poller> {
     kinds.extend(vec![Poller::Own; own]);
     kinds.extend(vec![Poller::Delivery; DELIVERIES]);
     kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_poller_that_panicked_is_replaced_by_one_of_its_kind() {
+        let mut pollers = Pollers::default();
+        pollers.begin(Poller::Own, std::future::pending());
+        pollers.begin(Poller::Shared, async {});
+        pollers.begin(Poller::Delivery, async { panic!("a defect") });
+        let (kind, error) = pollers.panicked().await.unwrap();
+        assert_eq!(kind, Poller::Delivery);
+        assert!(error.is_panic());
+        assert_eq!(pollers.kinds.values().collect::<Vec<_>>(), [&Poller::Own]);
+    }
 }

@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use lab::{Peers, Server, Settings};
 use libtest_mimic::{Arguments, Completion, Trial};
 use stateway_host_temporal::Host;
+use stateway_hosted::message::{ObjectRequest, VERSION, Work};
 use stateway_hosted::provider::ObjectKind;
 use stateway_model::{ErrorKind, ExecutionId, Payload, SubState};
 use stateway_provider_api::filter::Hints;
@@ -26,9 +27,17 @@ use stateway_provider_api::{
     Workers as _,
 };
 use stateway_provider_temporal::HostConfig;
+use stateway_provider_temporal::api::command::v1::command::Attributes as Ordered;
+use stateway_provider_temporal::api::command::v1::{
+    Command, ContinueAsNewWorkflowExecutionCommandAttributes,
+};
 use stateway_provider_temporal::api::common::v1::WorkflowExecution;
+use stateway_provider_temporal::api::enums::v1::CommandType;
+use stateway_provider_temporal::api::history::v1::history_event::Attributes;
+use stateway_provider_temporal::api::workflowservice::v1::RespondWorkflowTaskCompletedRequest;
 use stateway_provider_temporal::host::{
-    Keep, Record, TaskClient, TemporalHostedProvider, TemporalPort, hosted_provider, workflow_id,
+    Continued, Keep, Record, TaskClient, TemporalHostedProvider, TemporalPort, hosted_provider,
+    payloads, workflow_id,
 };
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -464,6 +473,143 @@ async fn schedules(stage: Stage) {
     host.end().await;
 }
 
+/// A definition of steps whose children get the whole input.
+const FAMILY: &str = "\
+name: family
+steps:
+  - {name: wait, signal: go, timeout: 10m}
+  - {name: a, workflow: waiting, timeout: 10m, dependsOn: [wait], input: \"${input}\"}
+  - {name: b, workflow: waiting, timeout: 10m, dependsOn: [wait], input: \"${input}\"}
+  - {name: c, workflow: waiting, timeout: 10m, dependsOn: [wait], input: \"${input}\"}
+  - {name: d, workflow: waiting, timeout: 10m, dependsOn: [wait], input: \"${input}\"}
+";
+
+impl Stage {
+    /// Starts an execution whose input has so many bytes.
+    async fn start_large(&self, definition: &str, id: &str, bytes: usize) {
+        let mut request = self.start_request(id);
+        request.definition = StartDefinition::Portable {
+            id: definition.to_owned(),
+            source: None,
+        };
+        request.input = Some(Payload::json(format!("\"{}\"", "x".repeat(bytes))));
+        self.provider.start(&call(), request).await.unwrap();
+    }
+}
+
+/// Every request to an execution with a large input writes its whole state. Temporal terminates a workflow whose
+/// history has more than 50 MiB.
+async fn large_executions(stage: Stage) {
+    let host = Hosting::begin(&stage.config);
+    stage.apply(WAITING).await;
+    stage.start_large("waiting", "large", 700_000).await;
+    let id = ExecutionId::new("large").unwrap();
+    for number in 0..30 {
+        let pause = PauseRequest {
+            id: id.clone(),
+            comment: "x".to_owned(),
+            request_id: format!("p{number}").parse().unwrap(),
+        };
+        stage.provider.pause(&call(), pause).await.unwrap();
+        let resume = ResumeRequest {
+            id: id.clone(),
+            request_id: format!("r{number}").parse().unwrap(),
+        };
+        stage.provider.resume(&call(), resume).await.unwrap();
+    }
+    assert!(stage.is_continued("large").await, "it has one run");
+    stage.signal("large", "s1").await.unwrap();
+    let done = stage.signal("large", "s2").await.unwrap();
+    assert_eq!(sub_state(&done), Some(SubState::Succeeded));
+    host.end().await;
+}
+
+/// Four children with an input of 600 kB each fit into one answer, four with one of 900 kB do not.
+async fn large_families(stage: Stage) {
+    let host = Hosting::begin(&stage.config);
+    stage.apply(WAITING).await;
+    stage.apply(FAMILY).await;
+    stage.start_large("family", "small", 400_000).await;
+    stage.signal("small", "s1").await.unwrap();
+    eventually("all children run", async || {
+        (stage.list(10).await.len() == 5).then_some(())
+    })
+    .await;
+    stage.start_large("family", "large", 900_000).await;
+    stage.signal("large", "s2").await.unwrap();
+    let failed = eventually("a child that does not fit fails", async || {
+        let seen = stage.get("large").await;
+        (sub_state(&seen) == Some(SubState::Failed)).then_some(seen)
+    })
+    .await;
+    let error = failed.last_error.unwrap();
+    assert_eq!(error.native_code, "EXECUTION_TOO_LARGE", "{error:?}");
+    host.end().await;
+}
+
+/// A run that continues one that does not exist any more fails its tasks, with the reason in its history.
+async fn removed_run(stage: Stage) {
+    let host = Hosting::begin(&stage.config);
+    stage.apply(WAITING).await;
+    stage.start("lost").await;
+    host.end().await;
+    let client = TaskClient::new(&stage.config, "test").unwrap();
+    let ask = ObjectRequest {
+        v: VERSION,
+        id: "m1".into(),
+        at: jiff::Timestamp::now(),
+        body: None,
+        work: Work::EndChild { kill: false },
+        claim: None,
+    };
+    client.deliver("lost", &ask, "m1").await.unwrap();
+    let task = eventually("a task", async || client.poll(false).await.unwrap()).await;
+    let continued = Continued {
+        from: "00000000-0000-4000-8000-000000000000".to_owned(),
+        alarm: None,
+    };
+    let next = ContinueAsNewWorkflowExecutionCommandAttributes {
+        workflow_type: task.workflow_type,
+        task_queue: Some(client.queue()),
+        input: Some(payloads(serde_json::to_vec(&continued).unwrap())),
+        ..Default::default()
+    };
+    let next = Command {
+        command_type: CommandType::ContinueAsNewWorkflowExecution as i32,
+        attributes: Some(Ordered::ContinueAsNewWorkflowExecutionCommandAttributes(
+            next,
+        )),
+    };
+    let answer = RespondWorkflowTaskCompletedRequest {
+        task_token: task.task_token,
+        commands: vec![next],
+        ..Default::default()
+    };
+    client.complete(answer, false).await.unwrap();
+    let host = Hosting::begin(&stage.config);
+    client.deliver("lost", &ask, "m2").await.unwrap();
+    let why = eventually("a failed task", async || {
+        let workflow = WorkflowExecution {
+            workflow_id: workflow_id(ObjectKind::Execution, "lost"),
+            run_id: String::new(),
+        };
+        let mut why = None;
+        let read = client.events(workflow, Vec::new(), |event| {
+            if let Some(Attributes::WorkflowTaskFailedEventAttributes(it)) = &event.attributes {
+                why = it.failure.clone().map(|failure| failure.message);
+            }
+        });
+        read.await.unwrap();
+        why
+    })
+    .await;
+    assert!(
+        why.contains("was removed before its values were copied"),
+        "{why}"
+    );
+    host.end().await;
+}
+
 /// A test, by its name and the settings of its server.
 type Test = (&'static str, Settings, fn(Stage) -> Testing);
 type Testing = std::pin::Pin<Box<dyn Future<Output = ()>>>;
@@ -493,6 +639,21 @@ const TESTS: &[Test] = &[
         "a_schedule_starts_executions_also_when_no_host_runs_at_its_time",
         Settings::Tests,
         |stage| Box::pin(schedules(stage)),
+    ),
+    (
+        "an_execution_with_a_large_state_continues_in_another_run",
+        Settings::Tests,
+        |stage| Box::pin(large_executions(stage)),
+    ),
+    (
+        "children_that_do_not_fit_fail_and_the_parent_does_not_wait",
+        Settings::Tests,
+        |stage| Box::pin(large_families(stage)),
+    ),
+    (
+        "a_run_whose_values_were_removed_fails_its_tasks",
+        Settings::Tests,
+        |stage| Box::pin(removed_run(stage)),
     ),
     (
         "another_host_takes_over_while_an_execution_waits",

@@ -265,6 +265,10 @@ pub struct Claim {
     /// Tasks of the worker that are not to be sent again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub has: Vec<HandOut>,
+    /// The most bytes of inputs in the answer, for an engine whose answers have less room than
+    /// [`MAX_CLAIM_BYTES`](crate::object::MAX_CLAIM_BYTES). The first input always fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_bytes: Option<usize>,
 }
 
 impl Claim {

@@ -4,6 +4,7 @@
 //! the next alarm and the answer, or the key of a value that it needs and that is not there yet.
 
 mod kept;
+pub mod oversize;
 mod turn;
 
 use std::sync::Arc;

@@ -361,3 +361,29 @@ fn an_answer_has_inputs_up_to_a_limit_and_the_next_one_the_rest() {
         has.extend(sent.filter_map(|task| task.open.hand_out()));
     }
 }
+
+#[test]
+fn an_engine_with_less_room_in_an_answer_gets_fewer_inputs_and_at_least_one() {
+    let lab = Lab::default();
+    let steps: Vec<_> = (0..6)
+        .map(|step| format!("  - {{name: s{step}, agent: packer, timeout: 1m}}"))
+        .collect();
+    let source = format!("name: test\nsteps:\n{}", steps.join("\n"));
+    let Work::Start(mut work) = start(&source) else {
+        unreachable!()
+    };
+    work.input = Data::new(json!("x".repeat(100_000)));
+    done(send(&lab, "r1", Some("b1"), Work::Start(work), None));
+    let claimed = |most_bytes| {
+        let claim = Claim {
+            most: 64,
+            most_bytes: Some(most_bytes),
+            ..claim("w").unwrap()
+        };
+        let answer = send(&lab, "c", None, Work::Claim, Some(claim));
+        done(answer).claimed.len()
+    };
+    assert_eq!(claimed(250_000), 2);
+    assert_eq!(claimed(1), 1);
+    assert_eq!(claimed(usize::MAX), 3);
+}

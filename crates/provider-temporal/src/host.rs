@@ -19,12 +19,12 @@ mod tasks;
 pub use config::{HostConfig, HostOptions};
 #[doc(hidden)]
 pub use objects::{
-    ACTIVITY, CLEARED, COPIED, MAX_STORED_BYTES, MAX_VALUE_BYTES, SIGNAL, TAGS, TASK_TIMEOUT,
-    UPDATE, VALUES, in_memo, object_of, payload, payloads, tags, tags_payload, workflow_id,
-    workflow_type,
+    ACTIVITY, CLEARED, COPIED, ENDING_BYTES, LEFT, MAX_OBJECT_BYTES, MAX_STORED_BYTES,
+    MAX_VALUE_BYTES, SIGNAL, TAGS, TASK_TIMEOUT, UPDATE, VALUES, in_memo, object_of, payload,
+    payloads, tags, tags_payload, workflow_id, workflow_type,
 };
 pub use port::{TemporalHostedProvider, TemporalPort, hosted_provider};
 #[doc(hidden)]
-pub use record::{Continued, Input, Keep, Record};
+pub use record::{Continued, Input, Keep, Left, Record};
 pub use stateway_hosted::provider::HttpSteps;
 pub use tasks::TaskClient;

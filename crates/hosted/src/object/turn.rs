@@ -356,6 +356,8 @@ impl Execution {
     /// Hands open tasks to a worker.
     fn claim(&mut self, request: &ObjectRequest, claim: &Claim) {
         let mut bytes = 0;
+        let most_bytes = claim.most_bytes.unwrap_or(MAX_CLAIM_BYTES);
+        let most_bytes = most_bytes.min(MAX_CLAIM_BYTES);
         if claim.again {
             for order in orders(&self.state) {
                 if order.worker.as_ref() != Some(&claim.worker) {
@@ -364,7 +366,7 @@ impl Execution {
                 self.lease(request, &order, claim.lease);
                 let hand_out = open_task(&self.state, &order).hand_out();
                 let has = hand_out.is_some_and(|hand_out| claim.has.contains(&hand_out));
-                if !has && self.fits(&order, &mut bytes) {
+                if !has && self.fits(&order, &mut bytes, most_bytes) {
                     self.claimed.extend(claimed(&self.state, &order));
                 }
             }
@@ -380,7 +382,7 @@ impl Execution {
             if left == 0 || open.worker.is_some() || !claim.takes(&open, &tenant) {
                 continue;
             }
-            if !self.fits(&order, &mut bytes) {
+            if !self.fits(&order, &mut bytes, most_bytes) {
                 break;
             }
             let assign = Verb::AssignTask {
@@ -404,10 +406,10 @@ impl Execution {
 
     /// Whether the input of a task fits into the answer beside the inputs before it; then it is counted.
     /// The first one always fits.
-    fn fits(&self, order: &TaskOrder, bytes: &mut usize) -> bool {
+    fn fits(&self, order: &TaskOrder, bytes: &mut usize, most: usize) -> bool {
         let input = task_input(&self.state, &order.key.task);
         let more = input.map_or(0, |input| json(&*input).len());
-        let fits = *bytes == 0 || *bytes + more <= MAX_CLAIM_BYTES;
+        let fits = *bytes == 0 || *bytes + more <= most;
         if fits {
             *bytes += more;
         }

@@ -22,6 +22,8 @@ pub const ACTIVITY: &str = "deliver";
 pub const VALUES: &str = "stateway.values";
 /// The marker after which the run before is not needed any more.
 pub const COPIED: &str = "stateway.copied";
+/// The marker that names the first input that a task did not handle.
+pub const LEFT: &str = "stateway.left";
 /// The marker that removes every value.
 pub const CLEARED: &str = "stateway.cleared";
 /// The search attribute that holds the tags: a list of keywords that every namespace has and that
@@ -34,6 +36,12 @@ pub const TASK_TIMEOUT: Duration = Duration::from_secs(5);
 pub const MAX_VALUE_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 /// The most bytes that the requests of one workflow task change. Temporal refuses messages of 4 MiB.
 pub const MAX_STORED_BYTES: usize = 3 * 1024 * 1024;
+
+/// The most bytes of all values of an object. One run holds them beside everything that it writes: Temporal terminates
+/// a workflow whose history has more than 50 MiB.
+pub const MAX_OBJECT_BYTES: usize = 16 * 1024 * 1024;
+/// How much an object may have beyond that when it is ended, so that a full execution can be cancelled.
+pub const ENDING_BYTES: usize = 2 * 1024 * 1024;
 
 /// The tag of the first run of a workflow, and of those that continue it.
 pub(super) const FIRST_RUN: &str = "run:first";

@@ -55,6 +55,8 @@ use crate::query::quoted;
 use crate::quota::Api;
 use crate::time::{proto_duration, timestamp};
 
+/// The reason of the refusal of a request that is sent again.
+const BUSY: &str = "EXECUTION_BUSY";
 /// The first and the longest pause before a request that the server could not take is sent again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 /// How many objects are described at a time. Beyond this many, a list is read, which may be older by a moment.
@@ -445,6 +447,21 @@ fn is_momentary(error: &Error) -> bool {
     error.kind == ErrorKind::Throttled || error.native_code == "ABORTED"
 }
 
+/// Whether the host could not handle the request in its task: others were too large together with it, or it has to
+/// wait for messages that are under way. Nothing was changed.
+fn is_busy(answer: &Result<Vec<u8>>) -> bool {
+    /// Longer answers are not read to find that out.
+    const LONGEST: usize = 4_096;
+    match answer {
+        Ok(answer) if answer.len() <= LONGEST => {
+            let answer = serde_json::from_slice(answer);
+            matches!(answer, Ok(ObjectAnswer::Refused(it)) if it.reason == BUSY)
+        }
+        Ok(_) => false,
+        Err(error) => error.kind == ErrorKind::Unavailable,
+    }
+}
+
 #[async_trait]
 impl HostPort for TemporalPort {
     fn has_schedules(&self) -> bool {
@@ -510,14 +527,19 @@ impl HostPort for TemporalPort {
         let work = work.map(|request| request.work);
         let starts = object.0 == ObjectKind::Definition
             || matches!(work, Some(Work::Start(_) | Work::Fork(_)));
-        let (id, request) = (self.update_id(), Bytes::from(request));
+        let (mut id, request) = (self.update_id(), Bytes::from(request));
         let mut pause = PAUSE.0;
-        let (outcome, run) = loop {
+        let (answer, run) = loop {
             let sent = self.try_update(ask, object, (&id, &request, starts));
             match sent.await {
                 Ok(answer) => {
                     if let Some(outcome) = answer.outcome {
-                        break (outcome, answer.update_ref.unwrap_or_default());
+                        let run = answer.update_ref.unwrap_or_default();
+                        let answer = self::answer(verb, outcome);
+                        if !is_busy(&answer) || call.remaining() <= pause {
+                            break (answer?, run);
+                        }
+                        id = self.update_id();
                     }
                 }
                 Err(error) if error.kind == ErrorKind::NotFound && !starts => {
@@ -534,7 +556,6 @@ impl HostPort for TemporalPort {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         };
-        let answer = answer(verb, outcome)?;
         if matches!(work, Some(Work::Purge)) && is_done(&answer) {
             self.delete(ask, run).await?;
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_hosted::object::{DEFINITION, ENDED_EARLY, STATE};
 
-use super::objects::{CLEARED, COPIED, SIGNAL, TAGS, VALUES, in_memo};
+use super::objects::{CLEARED, COPIED, LEFT, SIGNAL, TAGS, VALUES, in_memo};
 use crate::api::common::v1::{Memo, Payloads, SearchAttributes};
 use crate::api::history::v1::history_event::Attributes;
 use crate::api::history::v1::{HistoryEvent, WorkflowExecutionStartedEventAttributes};
@@ -33,6 +33,15 @@ pub struct Continued {
     pub alarm: Option<i64>,
 }
 
+/// What a task did not handle of what had come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The event with which the task started.
+    pub task: i64,
+    /// The first event that was not handled.
+    pub from: i64,
+}
+
 /// What has come in and is to be handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -54,8 +63,10 @@ pub struct Record {
     pub values: BTreeMap<String, Bytes>,
     /// The run that has the values which are not written here; none when there are none.
     pub earlier: Option<String>,
-    /// The keys that were written while the earlier run is needed.
-    pub copied: BTreeSet<String>,
+    /// The sizes of the values that were written in this run, also of those that are not kept.
+    sizes: BTreeMap<String, usize>,
+    /// Their sum.
+    pub bytes: usize,
     /// Whether this run continues another one.
     pub is_continued: bool,
     /// The number of the last event.
@@ -68,6 +79,10 @@ pub struct Record {
     pub timer: Option<i64>,
     /// Messages that are under way.
     pub deliveries: BTreeSet<i64>,
+    /// What has come in, by event. What was handled is removed by [`Record::inputs`].
+    waiting: Vec<(i64, Input)>,
+    /// What the newest task that left something has left.
+    left: Option<Left>,
     /// The tags.
     pub tags: Vec<String>,
     /// How many updates were accepted.
@@ -94,8 +109,24 @@ impl Record {
         }
     }
 
-    /// Takes the next event; returns what is to be handled because of it.
-    pub fn apply(&mut self, event: &HistoryEvent) -> Option<Input> {
+    /// Takes the next event.
+    pub fn apply(&mut self, event: &HistoryEvent) {
+        let input = self.input_of(event);
+        if self.keep == Keep::Read {
+            let input = input.map(|input| (event.event_id, input));
+            self.waiting.extend(input);
+        }
+    }
+
+    /// What is to be handled, by event, when the last task that was completed started with this event.
+    pub fn inputs(&mut self, completed: i64) -> &[(i64, Input)] {
+        let left = self.left.filter(|left| left.task == completed);
+        let from = left.map_or(completed + 1, |left| left.from);
+        self.waiting.retain(|(event, _)| *event >= from);
+        &self.waiting
+    }
+
+    fn input_of(&mut self, event: &HistoryEvent) -> Option<Input> {
         self.last_event = event.event_id;
         let at = timestamp(event.event_time.as_ref()).unwrap_or_default();
         match event.attributes.as_ref()? {
@@ -108,18 +139,23 @@ impl Record {
                     VALUES => {
                         for (key, value) in &marker.details {
                             if let Some(value) = only(Some(value)) {
-                                self.set(key, value);
+                                self.set(key, &value);
                             }
                         }
                     }
                     CLEARED => {
                         self.values.clear();
+                        self.sizes.clear();
+                        self.bytes = 0;
                         self.earlier = None;
                     }
                     COPIED => {
                         self.earlier = None;
-                        self.copied.clear();
                         self.base = (event.event_id, None);
+                    }
+                    LEFT => {
+                        let left = only(marker.details.get(LEFT));
+                        self.left = left.and_then(|left| serde_json::from_slice(&left).ok());
                     }
                     _ => {}
                 }
@@ -193,13 +229,14 @@ impl Record {
         None
     }
 
-    fn set(&mut self, key: &str, value: Bytes) {
-        if self.earlier.is_some() {
-            self.copied.insert(key.to_owned());
-        }
+    fn set(&mut self, key: &str, value: &Bytes) {
+        let before = self.sizes.insert(key.to_owned(), value.len());
+        self.bytes = self.bytes + value.len() - before.unwrap_or_default();
         // A run that continues another one begins with the fields of its memo.
         let is_read = [STATE, DEFINITION, ENDED_EARLY].contains(&key) || in_memo(key);
         if self.keep == Keep::All || is_read {
+            // A copy: the payload is a part of the message with which it came, and would keep all of that.
+            let value = Bytes::copy_from_slice(value);
             self.values.insert(key.to_owned(), value);
         }
     }
@@ -207,7 +244,7 @@ impl Record {
     fn remember(&mut self, memo: Option<&Memo>) {
         for (key, value) in memo.into_iter().flat_map(|memo| &memo.fields) {
             if in_memo(key) {
-                self.set(key, value.data.clone());
+                self.set(key, &value.data);
             }
         }
     }
@@ -220,17 +257,51 @@ impl Record {
         }
     }
 
-    /// Whether the history is long enough to continue in another run: since all values were there it has grown
-    /// as much again, so copying them costs less than what was written.
+    /// About how many bytes of memory it takes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        /// What a key or an event takes beside its own bytes.
+        const EACH: usize = 128;
+        let values = self.values.values().map(Bytes::len);
+        let keys = self.sizes.keys().map(|key| key.len() + EACH);
+        let waiting = self.waiting.iter().map(|(_, input)| match input {
+            Input::Start(request) | Input::Message(request, _) => request.len() + EACH,
+            Input::Alarm(..) | Input::Cancel(..) => EACH,
+        });
+        EACH + values.chain(keys).chain(waiting).sum::<usize>()
+    }
+
+    /// The size of a value that was written in this run.
+    #[must_use]
+    pub fn size_of(&self, key: &str) -> Option<usize> {
+        self.sizes.get(key).copied()
+    }
+
+    /// Whether the history is long enough to continue in another run. As a rule it has grown as much again since all
+    /// values were there, so copying them costs less than what was written. A history that comes near the limit of
+    /// the server continues in any case, unless it has just begun.
     #[must_use]
     pub fn is_full(&self) -> bool {
         /// A server allows 2,000 updates of one run.
         const MOST_UPDATES: u32 = 1_500;
-        /// The fewest events of a run that is continued.
-        const FEWEST_EVENTS: i64 = 500;
-        let (events, size) = (self.base.0, self.base.1.unwrap_or_default());
-        let has_grown = self.last_event - events >= FEWEST_EVENTS && self.size >= 2 * size;
-        self.updates >= MOST_UPDATES || (self.is_long && has_grown)
+        /// The fewest and the most events of a run that is continued. A server allows 51,200.
+        const EVENTS: (i64, i64) = (500, 10_000);
+        /// The fewest bytes that are written in a run that is continued because of its size.
+        const FEWEST_BYTES: i64 = 4 * 1024 * 1024;
+        /// A history of this size continues. A server allows 50 MiB.
+        const LARGE: i64 = 30 * 1024 * 1024;
+        let base = self.base.1.unwrap_or_default();
+        let (events, bytes) = (self.last_event - self.base.0, self.size - base);
+        let is_long = self.is_long && events >= EVENTS.0 && bytes >= base;
+        let is_large = bytes >= FEWEST_BYTES && (bytes >= base || self.size >= LARGE);
+        self.updates >= MOST_UPDATES || is_long || is_large || events >= EVENTS.1
+    }
+
+    /// Whether the history must not grow before it continues in another run, except by what cannot wait.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        const CROWDED: i64 = 36 * 1024 * 1024;
+        self.size >= CROWDED
     }
 }
 

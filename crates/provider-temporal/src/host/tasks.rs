@@ -123,8 +123,8 @@ impl TaskClient {
         mut page: Vec<u8>,
         mut take: impl FnMut(&HistoryEvent) + Send,
     ) -> Result<()> {
-        let call = Call::within(PATIENCE);
         loop {
+            let call = Call::within(PATIENCE);
             let request = rpc::GetWorkflowExecutionHistoryRequest {
                 namespace: self.client.namespace(),
                 execution: Some(execution.clone()),

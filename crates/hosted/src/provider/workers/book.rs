@@ -116,6 +116,7 @@ impl WorkerEntry {
             lease,
             again: false,
             has: Vec::new(),
+            most_bytes: None,
         }
     }
 
