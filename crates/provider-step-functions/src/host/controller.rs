@@ -242,6 +242,7 @@ async fn list(
     most_pages: usize,
 ) -> Result<(Vec<Key>, BTreeSet<String>)> {
     let machine = store.machines(ask).await?.of(kind).to_owned();
+    let asked = Instant::now();
     let (mut token, mut wanted, mut listed) = (None, Vec::new(), BTreeSet::new());
     for _ in 0..most_pages {
         let query = ExecutionsQuery {
@@ -265,7 +266,7 @@ async fn list(
                 started: told.started,
             };
             listed.insert(row.base.clone());
-            if store.mirror().note_row(kind, row) {
+            if store.mirror().note_row(kind, row, asked) {
                 wanted.push((kind, base.to_owned()));
             }
         }
@@ -274,6 +275,7 @@ async fn list(
             break;
         }
     }
+    store.mirror().drop_unlisted(kind, asked, status.is_some());
     Ok((wanted, listed))
 }
 

@@ -176,7 +176,7 @@ impl Store {
         let mut mirror = self.mirror();
         mirror.note(key, head, true, (Instant::now(), now));
         // The list of executions may not have it for a moment.
-        mirror.note_row(key.0, row);
+        mirror.note_row(key.0, row, Instant::now());
         drop(mirror);
         self.wake.notify_one();
         Ok(Written::Done)
