@@ -459,7 +459,7 @@ mod tests {
             id: "order-1",
             by: format!("a.{n}"),
             next: "order-1_g2".to_owned(),
-            now: at(0),
+            fires: None,
             delivered: &BTreeSet::new(),
         };
         Head {

@@ -157,7 +157,7 @@ impl Store {
             id: &id,
             by: ENGINE.to_owned(),
             next: head.envelope.next.clone(),
-            now: at,
+            fires: None,
             delivered: &self.mirror().delivered(key),
         };
         let derived = Envelope::after(Some(&head.envelope), &turn, place);

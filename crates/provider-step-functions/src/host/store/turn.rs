@@ -12,7 +12,7 @@ use stateway_provider_api::{Error, ErrorKind, Result};
 use super::read::Found;
 use super::{Store, is_used, view};
 use crate::client::{Ask, StartQuery};
-use crate::host::envelope::{Envelope, MOST_BYTES, Place};
+use crate::host::envelope::{Envelope, MOST_BYTES, Place, fires};
 use crate::host::machine;
 use crate::host::mirror::{Head, Key, Row, why};
 use crate::host::name;
@@ -43,13 +43,18 @@ impl Store {
             let message = "other requests to the execution took too long";
             return Err(Error::new(ErrorKind::Timeout, ask.verb, message));
         };
+        let fires = fires(request);
         let arrived = Instant::now();
         for _ in 0..MOST_TRIES {
             let (head, read) = self.mirror().head(&key);
             let turn = self
                 .handle(ask, &key, head.as_deref(), (id, request))
                 .await?;
-            if changes_nothing(head.as_deref(), &turn) {
+            // The alarm of an object is removed by the turn that answers it, also by an empty one.
+            let is_alarm = head
+                .as_ref()
+                .is_some_and(|head| head.closed.is_none() && head.envelope.is_fired(fires));
+            if !is_alarm && changes_nothing(head.as_deref(), &turn) {
                 // The refusal of a request may follow from an old turn.
                 if read.is_some_and(|read| read >= arrived) {
                     return Ok(turn.answer);
@@ -57,7 +62,7 @@ impl Store {
                 self.read(ask, &key).await?;
                 continue;
             }
-            let envelope = self.envelope(&key, head.as_deref(), id, &turn);
+            let envelope = self.envelope(&key, head.as_deref(), (id, fires), &turn);
             let text = envelope.encode();
             if text.len() > MOST_BYTES {
                 return Ok(too_large(text.len()));
@@ -78,7 +83,7 @@ impl Store {
         &self,
         key: &Key,
         head: Option<&Head>,
-        id: &str,
+        (id, fires): (&str, Option<Timestamp>),
         turn: &Turn,
     ) -> Envelope {
         let generation = head.map_or(1, |head| head.generation + u32::from(head.closed.is_some()));
@@ -87,7 +92,7 @@ impl Store {
             id,
             by: format!("{}.{write}", self.writer),
             next: name::of_generation(&key.1, generation + 1),
-            now: Timestamp::now(),
+            fires,
             delivered: &self.mirror().delivered(key),
         };
         let before = head.map(|head| &head.envelope);
