@@ -17,11 +17,8 @@ use crate::host::mirror::{Head, Key};
 
 /// The events of the first page: the gate that waits, and the end of the turn before.
 const FIRST_PAGE: u32 = 8;
-/// The events of further pages.
-const NEXT_PAGE: u32 = 50;
-/// The most pages for the newest turn.
-const MOST_PAGES: usize = 5;
-/// The events of a page of a whole history.
+/// The events of a page of a whole history, and of further pages for the newest turn. A gate that fails and is
+/// retried adds events without a turn, so the newest turn may be far back.
 const LOG_PAGE: u32 = 1_000;
 /// The name under which an end from outside is recorded.
 const ENGINE: &str = "step-functions";
@@ -113,7 +110,8 @@ impl Store {
     /// The newest events of an execution; none if it is no object.
     pub(super) async fn newest(&self, ask: Ask<'_>, arn: &str) -> Result<Option<Newest>> {
         let (mut events, mut token, mut size) = (Vec::new(), None, FIRST_PAGE);
-        for _ in 0..MOST_PAGES {
+        // It ends: AWS ends an execution at 25,000 events.
+        loop {
             let query = HistoryQuery {
                 arn,
                 size,
@@ -127,7 +125,7 @@ impl Store {
             if is_enough(&events) || page.next.is_none() {
                 break;
             }
-            (token, size) = (page.next, NEXT_PAGE);
+            (token, size) = (page.next, LOG_PAGE);
         }
         Ok(newest(&events)
             .map_err(|why| tracing::debug!(arn, "not an execution of Stateway: {why}"))

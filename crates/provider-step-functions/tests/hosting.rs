@@ -1,0 +1,139 @@
+//! Portable definitions on a service in memory: what a gateway does when Step Functions, another gateway or an
+//! execution is in trouble.
+
+#[allow(dead_code, reason = "each test uses a part of it")]
+use crate::mock;
+
+use std::time::{Duration, Instant};
+
+use mock::gates::Gates;
+use stateway_model::{ExecutionId, Payload, SubState};
+use stateway_provider_api::adapter::Quota;
+use stateway_provider_api::table::compiled_in;
+use stateway_provider_api::{
+    ApplyPortableRequest, Call, Error, Observation, PortableDefinitions as _, Provider as _,
+    SignalRequest, StartDefinition, StartRequest, View,
+};
+use stateway_provider_step_functions::{
+    Api, HostConfig, StepFunctionsHostedProvider, hosted_provider_with_keys,
+};
+use wiremock::MockServer;
+
+/// How long something is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+const WAITING: &str = "name: waiting\nsteps: [{name: go, signal: go, timeout: 10m}]\n";
+
+struct Bench {
+    service: Gates,
+    server: MockServer,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let service = Gates::default();
+        let server = service.open().await;
+        Self { service, server }
+    }
+
+    /// A gateway that knows nothing yet.
+    fn gateway(&self) -> StepFunctionsHostedProvider {
+        self.gateway_with(|_| {})
+    }
+
+    fn gateway_with(&self, change: impl FnOnce(&mut HostConfig)) -> StepFunctionsHostedProvider {
+        let quota = Quota {
+            burst: 100_000,
+            per_second: 10_000,
+        };
+        let mut config = HostConfig {
+            region: "us-east-1".to_owned(),
+            endpoint: self.server.uri(),
+            quotas: Api::ALL.into_iter().map(|api| (api, quota)).collect(),
+            ..HostConfig::default()
+        };
+        change(&mut config);
+        let table = compiled_in("builtin").unwrap();
+        hosted_provider_with_keys(&config, table, ("test", "test")).unwrap()
+    }
+}
+
+fn call() -> Call {
+    Call {
+        actor: "ada".into(),
+        ..Call::within(Duration::from_secs(20))
+    }
+}
+
+async fn apply(provider: &StepFunctionsHostedProvider, source: &str) {
+    let request = ApplyPortableRequest {
+        source: source.to_owned(),
+        source_name: "test.yaml".to_owned(),
+        request_id: "apply-1".parse().unwrap(),
+    };
+    provider.apply_portable(&call(), request).await.unwrap();
+}
+
+async fn start(
+    provider: &StepFunctionsHostedProvider,
+    definition: &str,
+    (id, request, input): (&str, &str, &str),
+) -> Result<ExecutionId, Error> {
+    let definition = StartDefinition::Portable {
+        id: definition.to_owned(),
+        source: None,
+    };
+    let mut request = StartRequest::new(definition, request.parse().unwrap());
+    request.execution_id = Some(ExecutionId::new(id).unwrap());
+    request.input = Some(Payload::json(input.to_owned()));
+    Ok(provider.start(&call(), request).await?.id)
+}
+
+async fn signal(
+    provider: &StepFunctionsHostedProvider,
+    id: &ExecutionId,
+    payload: &str,
+) -> Result<(), Error> {
+    let signal = SignalRequest {
+        id: id.clone(),
+        signal: "go".to_owned(),
+        payload: Some(Payload::json(payload.to_owned())),
+        request_id: "signal-1".parse().unwrap(),
+    };
+    provider.signal(&call(), signal).await.map(drop)
+}
+
+async fn until(
+    provider: &StepFunctionsHostedProvider,
+    id: &ExecutionId,
+    wanted: impl Fn(&Observation) -> bool,
+) -> Observation {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match provider.get(&call(), id, View::Full).await {
+            Ok(seen) if wanted(&seen) => return seen,
+            seen => assert!(Instant::now() < deadline, "{seen:#?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn shows(sub_state: SubState) -> impl Fn(&Observation) -> bool {
+    move |seen| seen.reported.is_some_and(|(it, _)| it == sub_state)
+}
+
+#[tokio::test]
+async fn an_execution_whose_gate_fails_for_hours_is_read() {
+    let bench = Bench::new().await;
+    let first = bench.gateway();
+    apply(&first, WAITING).await;
+    let id = start(&first, "waiting", ("order", "r1", "1"))
+        .await
+        .unwrap();
+    drop(first);
+    bench.service.world().fail_gate("order", 700);
+    let second = bench.gateway();
+    let read = second.get(&call(), &id, View::Full).await.unwrap();
+    assert_eq!(read.id, id);
+    signal(&second, &id, "true").await.unwrap();
+    until(&second, &id, shows(SubState::Succeeded)).await;
+}
