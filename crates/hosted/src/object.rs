@@ -5,6 +5,7 @@
 
 mod kept;
 mod turn;
+mod undeliverable;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::Plans;
 use crate::message::{ChildRequest, ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
 use kept::Kept;
 use turn::Execution;
+pub use undeliverable::too_large;
 
 /// The state and what the object remembers.
 pub const STATE: &str = "x";

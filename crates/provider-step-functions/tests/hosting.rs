@@ -137,3 +137,56 @@ async fn an_execution_whose_gate_fails_for_hours_is_read() {
     signal(&second, &id, "true").await.unwrap();
     until(&second, &id, shows(SubState::Succeeded)).await;
 }
+
+/// A text of so many bytes, as JSON.
+fn text(bytes: usize) -> String {
+    format!("\"{}\"", "x".repeat(bytes))
+}
+
+#[tokio::test]
+async fn a_parent_is_told_of_a_child_that_is_too_large_to_start() {
+    let bench = Bench::new().await;
+    let provider = bench.gateway();
+    let child = format!(
+        "name: child\nsteps: [{{name: rest, sleep: 10ms}}]\n# {}\n",
+        "x".repeat(60_000)
+    );
+    apply(&provider, &child).await;
+    let parent = "name: parent\nsteps:\n  - {name: go, signal: go, timeout: 10m}\n  - {name: sub, workflow: child, timeout: 10m, dependsOn: [go], input: {a: '${steps.go.output}', b: '${steps.go.output}'}, retryPolicy: {maxRetries: 3}}\n";
+    apply(&provider, parent).await;
+    let id = start(&provider, "parent", ("order", "r1", "1"))
+        .await
+        .unwrap();
+    signal(&provider, &id, &text(32_500)).await.unwrap();
+    let failed = until(&provider, &id, shows(SubState::Failed)).await;
+    let error = failed.last_error.unwrap();
+    assert_eq!(error.native_code, "EXECUTION_TOO_LARGE", "{error:?}");
+    // Another attempt cannot succeed, so there is none.
+    assert_eq!(bench.service.world().names(), ["order"]);
+}
+
+#[tokio::test]
+async fn a_parent_is_told_of_a_child_whose_output_is_too_large() {
+    const CHILDREN: usize = 13;
+    let bench = Bench::new().await;
+    let provider = bench.gateway();
+    let child = "name: child\nsteps: [{name: go, signal: go, timeout: 10m}]\noutput: '${steps.go.output}'\n";
+    apply(&provider, child).await;
+    let step = |nth| format!("  - {{name: s{nth}, workflow: child, timeout: 10m}}\n");
+    let steps: String = (0..CHILDREN).map(step).collect();
+    apply(&provider, &format!("name: parent\nsteps:\n{steps}")).await;
+    let id = start(&provider, "parent", ("order", "r1", "1"))
+        .await
+        .unwrap();
+    for nth in 0..CHILDREN {
+        let child = ExecutionId::new(format!("order~s{nth}~1")).unwrap();
+        until(&provider, &child, |_| true).await;
+        // Each output fits into the state of the parent, but not all together. The parent ends its other children
+        // when it fails.
+        let signalled = signal(&provider, &child, &text(20_000)).await;
+        assert!(nth > 0 || signalled.is_ok(), "{signalled:?}");
+    }
+    let failed = until(&provider, &id, shows(SubState::Failed)).await;
+    let error = failed.last_error.unwrap();
+    assert_eq!(error.native_code, "EXECUTION_TOO_LARGE", "{error:?}");
+}

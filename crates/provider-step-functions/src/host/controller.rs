@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use jiff::Timestamp;
 use stateway_hosted::definition_object::{self, CURRENT};
-use stateway_hosted::message::ObjectRequest;
+use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal};
 use stateway_hosted::object::{self, Message};
 use stateway_hosted::provider::ObjectKind;
 use stateway_provider_api::{Error, ErrorKind, Result, Verb};
@@ -159,17 +159,35 @@ async fn deliver(store: &Store, ask: Ask<'_>, message: Message) -> Result<()> {
     }
 }
 
-async fn deliver_one(
-    store: &Store,
-    ask: Ask<'_>,
-    id: &str,
-    mut request: ObjectRequest,
-) -> Result<()> {
-    request.at = request.at.max(Timestamp::now());
-    let request = encode(&request)?;
-    Box::pin(store.send(ask, ObjectKind::Execution, id, &request))
-        .await
-        .map(drop)
+async fn deliver_one(store: &Store, ask: Ask<'_>, id: &str, request: ObjectRequest) -> Result<()> {
+    let (mut id, mut request): (Arc<str>, _) = (id.into(), request);
+    // A failure in place of a message that is too large has none in its place.
+    loop {
+        request.at = request.at.max(Timestamp::now());
+        let text = encode(&request)?;
+        let answer = Box::pin(store.send(ask, ObjectKind::Execution, &id, &text)).await?;
+        let Some(refusal) = too_large(&answer) else {
+            return Ok(());
+        };
+        let why = refusal.message;
+        let Some(Message::Execution(parent, failure)) = object::too_large(&id, &request, &why)
+        else {
+            tracing::error!(execution = %id, "a message is too large and is not delivered: {why}");
+            return Ok(());
+        };
+        tracing::warn!(execution = %id, %parent, "a message is too large; the step of the parent fails: {why}");
+        (id, request) = (parent, *failure);
+    }
+}
+
+/// The refusal of a request that is too large to be stored.
+fn too_large(answer: &[u8]) -> Option<Refusal> {
+    match serde_json::from_slice(answer) {
+        Ok(ObjectAnswer::Refused(refusal)) if refusal.reason == "EXECUTION_TOO_LARGE" => {
+            Some(refusal)
+        }
+        _ => None,
+    }
 }
 
 fn encode(request: &impl serde::Serialize) -> Result<Vec<u8>> {
