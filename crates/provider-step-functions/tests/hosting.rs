@@ -190,3 +190,31 @@ async fn a_parent_is_told_of_a_child_whose_output_is_too_large() {
     let error = failed.last_error.unwrap();
     assert_eq!(error.native_code, "EXECUTION_TOO_LARGE", "{error:?}");
 }
+
+#[tokio::test]
+async fn one_execution_that_cannot_continue_does_not_stop_the_others() {
+    let bench = Bench::new().await;
+    let first = bench.gateway();
+    apply(&first, WAITING).await;
+    start(&first, "waiting", ("stuck", "r1", "1"))
+        .await
+        .unwrap();
+    drop(first);
+    {
+        let mut world = bench.service.world();
+        world.fail_gate("stuck", 10);
+        let token = "token-".to_owned();
+        world
+            .refused
+            .push(("SendTaskSuccess".to_owned(), token, "AccessDeniedException"));
+    }
+    // It is near the limit of a history from its first event on, and cannot be continued in another one.
+    let second = bench.gateway_with(|config| config.most_events = 20);
+    let request = stateway_provider_api::ListRequest {
+        hints: stateway_provider_api::filter::Hints::none(),
+        page_size: 10,
+        cursor: None,
+    };
+    let listed = second.list(&call(), request).await.unwrap();
+    assert_eq!(listed.observations.len(), 1);
+}

@@ -65,18 +65,23 @@ async fn attend_all(store: &Arc<Store>) {
             };
             let store = Arc::clone(store);
             tasks.spawn(async move {
-                let attended = attend(&store, &key).await;
-                if let Err(error) = &attended {
-                    tracing::debug!(object = key.1, "tried again later: {error}");
+                let mut attending = Attending {
+                    store: &store,
+                    key: &key,
+                    is_done: false,
+                };
+                match attend(&store, &key).await {
+                    Ok(()) => attending.is_done = true,
+                    Err(error) => tracing::debug!(object = key.1, "tried again later: {error}"),
                 }
-                store
-                    .mirror()
-                    .attended(&key, attended.is_ok(), Timestamp::now());
                 drop(place);
-                store.wake.notify_one();
             });
         }
-        while tasks.try_join_next().is_some() {}
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!("an execution is attended to again after a defect: {error}");
+            }
+        }
         let next = store.mirror().next_due();
         let pause = next.map(|due| due.duration_since(Timestamp::now()));
         let pause = pause.map_or(LONGEST_PAUSE, |pause| {
@@ -91,6 +96,21 @@ async fn attend_all(store: &Arc<Store>) {
             () = store.wake.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+/// The mark of an object that somebody attends to it. It ends with the attempt, also by a panic.
+struct Attending<'s> {
+    store: &'s Store,
+    key: &'s Key,
+    is_done: bool,
+}
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        let now = Timestamp::now();
+        self.store.mirror().attended(self.key, self.is_done, now);
+        self.store.wake.notify_one();
     }
 }
 
@@ -198,11 +218,8 @@ fn encode(request: &impl serde::Serialize) -> Result<Vec<u8>> {
 /// Reads the open executions again and again.
 async fn sweep_all(store: &Arc<Store>) {
     loop {
-        match sweep(store).await {
-            Ok(()) => {
-                store.swept.send_replace(true);
-            }
-            Err(error) => tracing::debug!("the open executions cannot be read: {error}"),
+        if let Err(error) = sweep(store).await {
+            tracing::debug!("the open executions cannot be read: {error}");
         }
         store.mirror().trim(MOST_CLOSED);
         tokio::time::sleep(SWEEP).await;
@@ -215,14 +232,23 @@ async fn sweep(store: &Arc<Store>) -> Result<()> {
         call: &call,
         verb: Verb::Work,
     };
+    let mut open = Vec::new();
     for kind in [ObjectKind::Definition, ObjectKind::Execution] {
         let asked = Instant::now();
         let listing = list(store, ask, kind, Some("RUNNING"), MOST_PAGES);
         let (wanted, listed) = Box::pin(listing).await?;
         let unlisted = store.mirror().unlisted(kind, &listed, asked);
         read_all(store, ask, wanted.into_iter().chain(unlisted).collect()).await;
-        for base in listed {
-            store.keep_alive(ask, &(kind, base)).await?;
+        open.extend(listed.into_iter().map(|base| (kind, base)));
+    }
+    store.swept.send_replace(true);
+    for key in open {
+        // One that cannot be continued is tried again in the next round.
+        if let Err(error) = store.keep_alive(ask, &key).await {
+            tracing::warn!(
+                object = key.1,
+                "cannot continue in another execution: {error}"
+            );
         }
     }
     // Half of what is refilled meanwhile, and never the last half of the bucket.
@@ -306,4 +332,58 @@ pub(crate) async fn list_all(store: &Store, ask: Ask<'_>) -> Result<()> {
     Box::pin(list(store, ask, ObjectKind::Execution, None, MOST_LISTED)).await?;
     *store.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use stateway_hosted::object::Turn;
+
+    use super::super::config::HostConfig;
+    use super::super::envelope::{Envelope, Place};
+    use super::super::mirror::Head;
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_is_attended_to_again_after_a_panic() {
+        let store = Arc::new(Store::new(&HostConfig::default(), None));
+        let key = (ObjectKind::Execution, "order-1".to_owned());
+        let now = Timestamp::now();
+        let turn = Turn {
+            alarm: Some(now),
+            ..Turn::default()
+        };
+        let place = Place {
+            id: "order-1",
+            by: "a.1".to_owned(),
+            next: "order-1_g2".to_owned(),
+            fires: None,
+            delivered: &BTreeSet::new(),
+        };
+        let head = Head {
+            arn: "arn".to_owned(),
+            generation: 1,
+            envelope: Envelope::after(None, &turn, place),
+            token: None,
+            closed: None,
+            last_event: 6,
+            view: None,
+            is_derived: false,
+        };
+        store.mirror().note(&key, head, true, (Instant::now(), now));
+        assert_eq!(store.mirror().due(now, 1), [key.clone()]);
+        let (attended, attended_key) = (Arc::clone(&store), key.clone());
+        let panicked = tokio::spawn(async move {
+            let _attending = Attending {
+                store: &attended,
+                key: &attended_key,
+                is_done: false,
+            };
+            panic!("a defect");
+        });
+        assert!(panicked.await.is_err());
+        let later = Timestamp::now() + Duration::from_secs(60);
+        assert_eq!(store.mirror().due(later, 1), [key]);
+    }
 }
