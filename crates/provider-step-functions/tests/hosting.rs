@@ -218,3 +218,44 @@ async fn one_execution_that_cannot_continue_does_not_stop_the_others() {
     let listed = second.list(&call(), request).await.unwrap();
     assert_eq!(listed.observations.len(), 1);
 }
+
+/// An execution that waits in its second generation, while AWS has deleted the history of the first one.
+async fn with_a_deleted_generation(bench: &Bench) -> ExecutionId {
+    let gateway = bench.gateway_with(|config| config.most_events = 20);
+    let source = "name: waiting\nsteps:\n  - {name: a, sleep: 10ms}\n  - {name: b, sleep: 10ms, dependsOn: [a]}\n  - {name: c, sleep: 10ms, dependsOn: [b]}\n  - {name: go, signal: go, timeout: 10m, dependsOn: [c]}\n";
+    apply(&gateway, source).await;
+    let id = start(&gateway, "waiting", ("order", "r1", "1"))
+        .await
+        .unwrap();
+    until(&gateway, &id, |_| {
+        bench.service.world().names().contains(&"order_g2")
+    })
+    .await;
+    id
+}
+
+#[tokio::test]
+async fn a_later_generation_is_found_when_the_first_one_is_deleted() {
+    let bench = Bench::new().await;
+    let id = with_a_deleted_generation(&bench).await;
+    bench.service.world().delete("order");
+    let second = bench.gateway();
+    assert_eq!(second.get(&call(), &id, View::Full).await.unwrap().id, id);
+    signal(&second, &id, "true").await.unwrap();
+    until(&second, &id, shows(SubState::Succeeded)).await;
+    // Also when it has ended, and is in no list of open executions.
+    let third = bench.gateway();
+    let seen = third.get(&call(), &id, View::Full).await.unwrap();
+    assert!(shows(SubState::Succeeded)(&seen));
+}
+
+#[tokio::test]
+async fn a_start_does_not_create_the_first_generation_again() {
+    let bench = Bench::new().await;
+    with_a_deleted_generation(&bench).await;
+    bench.service.world().delete("order");
+    let second = bench.gateway();
+    let again = start(&second, "waiting", ("order", "r2", "1")).await;
+    assert_eq!(again.unwrap_err().reason(), "EXECUTION_ALREADY_EXISTS");
+    assert_eq!(bench.service.world().names(), ["order_g2"]);
+}

@@ -232,11 +232,16 @@ async fn sweep(store: &Arc<Store>) -> Result<()> {
         call: &call,
         verb: Verb::Work,
     };
-    let mut open = Vec::new();
+    let mut lists = Vec::new();
     for kind in [ObjectKind::Definition, ObjectKind::Execution] {
         let asked = Instant::now();
         let listing = list(store, ask, kind, Some("RUNNING"), MOST_PAGES);
         let (wanted, listed) = Box::pin(listing).await?;
+        lists.push((kind, asked, wanted, listed));
+    }
+    store.known.send_replace(true);
+    let mut open = Vec::new();
+    for (kind, asked, wanted, listed) in lists {
         let unlisted = store.mirror().unlisted(kind, &listed, asked);
         read_all(store, ask, wanted.into_iter().chain(unlisted).collect()).await;
         open.extend(listed.into_iter().map(|base| (kind, base)));

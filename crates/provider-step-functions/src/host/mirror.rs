@@ -136,6 +136,11 @@ impl Mirror {
         head.max(row).unwrap_or(1)
     }
 
+    /// Whether a list of executions has shown the object.
+    pub(crate) fn is_listed(&self, key: &Key) -> bool {
+        self.objects.get(key).is_some_and(|it| it.row.is_some())
+    }
+
     /// When a generation was started, if it is the newest one of a list.
     pub(crate) fn started(&self, key: &Key, generation: u32) -> Option<Timestamp> {
         let row = self.objects.get(key)?.row.as_ref();

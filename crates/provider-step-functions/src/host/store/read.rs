@@ -20,6 +20,9 @@ const FIRST_PAGE: u32 = 8;
 /// The events of a page of a whole history, and of further pages for the newest turn. A gate that fails and is
 /// retried adds events without a turn, so the newest turn may be far back.
 const LOG_PAGE: u32 = 1_000;
+/// How many generations that AWS has deleted are passed over to find a later one: AWS deletes a history 90 days after
+/// its end. The lists of executions show later ones.
+const MOST_DELETED: u32 = 3;
 /// The name under which an end from outside is recorded.
 const ENGINE: &str = "step-functions";
 
@@ -43,13 +46,20 @@ impl Store {
 
     pub(super) async fn find_newest(&self, ask: Ask<'_>, key: &Key) -> Result<Found> {
         let asked = Instant::now();
-        let mut generation = self.mirror().generation(key);
+        let first = self.mirror().generation(key);
+        let mut generation = first;
         let mut found: Option<(u32, String, Newest)> = None;
         loop {
             let arn = self.arn(ask, key, generation).await?;
             let read = match self.newest(ask, &arn).await {
                 Ok(read) => read,
-                Err(error) if error.native_code == "ExecutionDoesNotExist" => break,
+                Err(error) if error.native_code == "ExecutionDoesNotExist" => {
+                    if found.is_some() || generation >= first + MOST_DELETED {
+                        break;
+                    }
+                    generation += 1;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let Some(read) = read else {

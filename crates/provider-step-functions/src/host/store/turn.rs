@@ -20,6 +20,9 @@ use crate::host::name;
 /// How often a request is carried out again because another gateway was faster.
 const MOST_TRIES: usize = 20;
 
+/// How long the creation of an object waits for the first list of open executions.
+const LISTED_IN_TIME: Duration = Duration::from_secs(5);
+
 /// What became of a write.
 pub(super) enum Written {
     Done,
@@ -44,7 +47,7 @@ impl Store {
             return Err(Error::new(ErrorKind::Timeout, ask.verb, message));
         };
         let fires = fires(request);
-        let arrived = Instant::now();
+        let (arrived, mut is_checked) = (Instant::now(), false);
         for _ in 0..MOST_TRIES {
             let (head, read) = self.mirror().head(&key);
             let turn = self
@@ -62,6 +65,12 @@ impl Store {
                 self.read(ask, &key).await?;
                 continue;
             }
+            if head.is_none() && !is_checked {
+                is_checked = true;
+                if self.find_listed(ask, &key).await? {
+                    continue;
+                }
+            }
             let envelope = self.envelope(&key, head.as_deref(), (id, fires), &turn);
             let text = envelope.encode();
             if text.len() > MOST_BYTES {
@@ -77,6 +86,16 @@ impl Store {
         Err(Error::new(ErrorKind::Conflict, ask.verb, message)
             .with_reason("TOO_MANY_WRITERS")
             .with_retry_after(Duration::from_secs(1)))
+    }
+
+    /// Whether an object that is to be created exists: AWS deletes the first generation of an object, so its name is
+    /// free, while a later one is open.
+    async fn find_listed(&self, ask: Ask<'_>, key: &Key) -> Result<bool> {
+        let mut known = self.known.subscribe();
+        // A gateway that cannot list executions can still start them.
+        let _ = tokio::time::timeout(LISTED_IN_TIME, known.wait_for(|known| *known)).await;
+        let is_listed = self.mirror().is_listed(key);
+        Ok(is_listed && self.read(ask, key).await?.is_some())
     }
 
     pub(super) fn envelope(
