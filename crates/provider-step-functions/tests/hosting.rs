@@ -259,3 +259,25 @@ async fn a_start_does_not_create_the_first_generation_again() {
     assert_eq!(again.unwrap_err().reason(), "EXECUTION_ALREADY_EXISTS");
     assert_eq!(bench.service.world().names(), ["order_g2"]);
 }
+
+#[tokio::test]
+async fn the_loser_of_a_write_waits_until_it_sees_what_the_winner_wrote() {
+    let bench = Bench::new().await;
+    let provider = bench.gateway();
+    apply(&provider, WAITING).await;
+    let id = start(&provider, "waiting", ("order", "r1", "1"))
+        .await
+        .unwrap();
+    provider.get(&call(), &id, View::Full).await.unwrap();
+    // The token is used, and the history does not show it yet.
+    let refusal = ("SendTaskSuccess".to_owned(), String::new(), "TaskTimedOut");
+    bench.service.world().refused.push(refusal);
+    let service = bench.service.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        service.world().refused.clear();
+    });
+    signal(&provider, &id, "true").await.unwrap();
+    let calls = bench.service.world().calls["SendTaskSuccess"];
+    assert!(calls < 15, "{calls} calls");
+}

@@ -79,6 +79,12 @@ impl Store {
             let write = self.write(ask, &key, head.as_deref(), envelope, &text);
             match Box::pin(write).await? {
                 Written::Done => return Ok(turn.answer),
+                Written::Lost if self.mirror().head(&key).0 == head => {
+                    // The history does not show yet what the other gateway wrote.
+                    self.learn_settle(false);
+                    self.settled(ask).await?;
+                    self.read(ask, &key).await?;
+                }
                 Written::Lost => {}
             }
         }
