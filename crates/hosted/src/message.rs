@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use stateway_driver::View;
 use stateway_driver::refusal_of;
-use stateway_machine::{Data, Failure, HttpRequest, Rejection, Task, Verb};
+use stateway_machine::{Awaited, Data, Failure, HttpRequest, Rejection, Task, Verb};
 use stateway_model::{ErrorKind, Labels, SubState, Usage};
 
 /// The version of requests, answers and views that this build writes and reads.
@@ -360,6 +360,15 @@ pub struct StoredView {
     pub parent: Option<Arc<str>>,
     /// The execution.
     pub view: View,
+}
+
+impl StoredView {
+    /// Whether the execution waits for the decision of a person.
+    #[must_use]
+    pub fn awaits_person(&self) -> bool {
+        let mut awaited = self.view.awaited.iter();
+        awaited.any(|it| matches!(it, Awaited::Approval { .. } | Awaited::Person { .. }))
+    }
 }
 
 /// An open task.

@@ -6,6 +6,7 @@
 mod kept;
 pub mod oversize;
 mod turn;
+mod undeliverable;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::Plans;
 use crate::message::{ChildRequest, ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
 use kept::ObjectRecord;
 use turn::Execution;
+pub use undeliverable::too_large;
 
 /// The state and what the object remembers.
 pub const STATE: &str = "x";

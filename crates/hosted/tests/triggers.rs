@@ -87,6 +87,36 @@ async fn an_event_starts_what_it_fits_once() {
 }
 
 #[tokio::test]
+async fn a_definition_that_cannot_be_started_does_not_stop_the_event_for_others() {
+    let lab = Lab::default();
+    let large = format!("{ORDER}\n# {}", "x".repeat(20_000));
+    apply(
+        &lab,
+        &large.replace("name: order\n", "name: a-large\n"),
+        "a1",
+    )
+    .await;
+    apply(&lab, ORDER, "a2").await;
+    lab.limit_requests(10_000);
+    let published = publish(&lab, "{\"total\":200}", "e1").await;
+    assert_eq!(published.started.len(), 1);
+    let [refused] = &published.refused[..] else {
+        panic!("{:?}", published.refused)
+    };
+    assert_eq!(refused.definition, "a-large");
+    assert!(refused.reason.contains("too large"), "{}", refused.reason);
+    // A request id that was used for another event is the error of the caller, and not of a definition.
+    let event = PublishRequest {
+        event: "order.placed".to_owned(),
+        payload: Some(Payload::json("{\"total\":300}".to_owned())),
+        labels: Default::default(),
+        request_id: "e1".parse().unwrap(),
+    };
+    let reused = provider(&lab).publish(&call(), event).await.unwrap_err();
+    assert_eq!(reused.reason(), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
 async fn a_schedule_starts_executions_while_it_is_enabled() {
     let lab = Lab::default();
     let source = "name: order\ntrigger: {schedule: '0 * * * *'}\n\

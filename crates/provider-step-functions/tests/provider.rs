@@ -8,6 +8,7 @@ mod answering;
 mod definitions;
 mod economy;
 mod etag;
+mod hosting;
 mod items;
 mod listing;
 mod mock;

@@ -144,9 +144,7 @@ impl<P: HostPort> HostedProvider<P> {
         let start = request(Work::Start(Box::new(start)));
         match self.send(call, verb, &id, &start).await {
             Ok(_) => Ok(Started::Execution(id)),
-            Err(error) if error.kind == ErrorKind::InvalidArgument => {
-                Ok(Started::Refused(error.into_message()))
-            }
+            Err(error) if is_refusal(&error) => Ok(Started::Refused(error.into_message())),
             Err(error) => Err(error),
         }
     }
@@ -200,4 +198,11 @@ impl<P: HostPort> HostedProvider<P> {
         scheduled.sort_by_key(|start| (start.next_time.is_none(), start.next_time));
         Ok(scheduled)
     }
+}
+
+/// Whether an error says that this definition cannot be started: it must not keep the event from the others. A request id
+/// that was used for another event is the error of the caller.
+fn is_refusal(error: &Error) -> bool {
+    let is_answer = error.engine_answered() || error.kind == ErrorKind::InvalidArgument;
+    is_answer && !error.kind.is_retryable() && error.reason() != "REQUEST_ID_REUSED"
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use stateway_hosted::message::StoredView;
+use stateway_hosted::message::{ObjectAnswer, Refusal, StoredView};
 use stateway_hosted::object::{self, Message, Turn, VIEW, Write};
 use stateway_hosted::provider::{HostPort, ObjectKind, StoredValue, ViewQuery};
 use stateway_hosted::{Plans, definition_object};
@@ -33,6 +33,8 @@ struct Inner {
     is_held: bool,
     /// Whether requests to executions fail, and how many came since.
     failing: Option<usize>,
+    /// The most bytes of a request to an execution.
+    most_bytes: Option<usize>,
 }
 
 impl Default for Inner {
@@ -46,6 +48,7 @@ impl Default for Inner {
             messages: Vec::new(),
             is_held: false,
             failing: None,
+            most_bytes: None,
         }
     }
 }
@@ -175,6 +178,11 @@ impl Lab {
         before.unwrap_or_default()
     }
 
+    /// Refuses requests to executions that have more bytes than that.
+    pub(crate) fn limit_requests(&self, most_bytes: usize) {
+        self.inner.lock().unwrap().most_bytes = Some(most_bytes);
+    }
+
     /// Keeps the messages between objects back from now on, or delivers them, the last one first when
     /// `reversed`.
     pub(crate) fn hold_messages(&self, is_held: bool, reversed: bool) {
@@ -248,6 +256,15 @@ impl HostPort for Lab {
             *failed += 1;
             let message = "connection refused";
             return Err(Error::new(ErrorKind::Unavailable, verb, message));
+        }
+        if kind == ObjectKind::Execution && inner.most_bytes.is_some_and(|it| request.len() > it) {
+            let refusal = Refusal {
+                kind: ErrorKind::FailedPrecondition.as_str().to_owned(),
+                reason: "EXECUTION_TOO_LARGE".to_owned(),
+                message: "the execution is too large".to_owned(),
+                hint: String::new(),
+            };
+            return Ok(serde_json::to_vec(&ObjectAnswer::Refused(refusal)).unwrap());
         }
         Ok(inner.send(kind, key, &request))
     }

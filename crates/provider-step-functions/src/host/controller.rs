@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use jiff::Timestamp;
 use stateway_hosted::definition_object::{self, CURRENT};
-use stateway_hosted::message::ObjectRequest;
+use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal};
 use stateway_hosted::object::{self, Message};
 use stateway_hosted::provider::ObjectKind;
 use stateway_provider_api::{Error, ErrorKind, Result, Verb};
@@ -65,18 +65,23 @@ async fn attend_all(store: &Arc<Store>) {
             };
             let store = Arc::clone(store);
             tasks.spawn(async move {
-                let attended = attend(&store, &key).await;
-                if let Err(error) = &attended {
-                    tracing::debug!(object = key.1, "tried again later: {error}");
+                let mut attending = Attending {
+                    store: &store,
+                    key: &key,
+                    is_done: false,
+                };
+                match attend(&store, &key).await {
+                    Ok(()) => attending.is_done = true,
+                    Err(error) => tracing::debug!(object = key.1, "tried again later: {error}"),
                 }
-                store
-                    .mirror()
-                    .attended(&key, attended.is_ok(), Timestamp::now());
                 drop(place);
-                store.wake.notify_one();
             });
         }
-        while tasks.try_join_next().is_some() {}
+        while let Some(ended) = tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!("an execution is attended to again after a defect: {error}");
+            }
+        }
         let next = store.mirror().next_due();
         let pause = next.map(|due| due.duration_since(Timestamp::now()));
         let pause = pause.map_or(LONGEST_PAUSE, |pause| {
@@ -91,6 +96,21 @@ async fn attend_all(store: &Arc<Store>) {
             () = store.wake.notified() => {}
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+/// The mark of an object that somebody attends to it. It ends with the attempt, also by a panic.
+struct Attending<'s> {
+    store: &'s Store,
+    key: &'s Key,
+    is_done: bool,
+}
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        let now = Timestamp::now();
+        self.store.mirror().attended(self.key, self.is_done, now);
+        self.store.wake.notify_one();
     }
 }
 
@@ -159,17 +179,35 @@ async fn deliver(store: &Store, ask: Ask<'_>, message: Message) -> Result<()> {
     }
 }
 
-async fn deliver_one(
-    store: &Store,
-    ask: Ask<'_>,
-    id: &str,
-    mut request: ObjectRequest,
-) -> Result<()> {
-    request.at = request.at.max(Timestamp::now());
-    let request = encode(&request)?;
-    Box::pin(store.send(ask, ObjectKind::Execution, id, &request))
-        .await
-        .map(drop)
+async fn deliver_one(store: &Store, ask: Ask<'_>, id: &str, request: ObjectRequest) -> Result<()> {
+    let (mut id, mut request): (Arc<str>, _) = (id.into(), request);
+    // A failure in place of a message that is too large has none in its place.
+    loop {
+        request.at = request.at.max(Timestamp::now());
+        let text = encode(&request)?;
+        let answer = Box::pin(store.send(ask, ObjectKind::Execution, &id, &text)).await?;
+        let Some(refusal) = too_large(&answer) else {
+            return Ok(());
+        };
+        let why = refusal.message;
+        let Some(Message::Execution(parent, failure)) = object::too_large(&id, &request, &why)
+        else {
+            tracing::error!(execution = %id, "a message is too large and is not delivered: {why}");
+            return Ok(());
+        };
+        tracing::warn!(execution = %id, %parent, "a message is too large; the step of the parent fails: {why}");
+        (id, request) = (parent, *failure);
+    }
+}
+
+/// The refusal of a request that is too large to be stored.
+fn too_large(answer: &[u8]) -> Option<Refusal> {
+    match serde_json::from_slice(answer) {
+        Ok(ObjectAnswer::Refused(refusal)) if refusal.reason == "EXECUTION_TOO_LARGE" => {
+            Some(refusal)
+        }
+        _ => None,
+    }
 }
 
 fn encode(request: &impl serde::Serialize) -> Result<Vec<u8>> {
@@ -180,11 +218,8 @@ fn encode(request: &impl serde::Serialize) -> Result<Vec<u8>> {
 /// Reads the open executions again and again.
 async fn sweep_all(store: &Arc<Store>) {
     loop {
-        match sweep(store).await {
-            Ok(()) => {
-                store.swept.send_replace(true);
-            }
-            Err(error) => tracing::debug!("the open executions cannot be read: {error}"),
+        if let Err(error) = sweep(store).await {
+            tracing::debug!("the open executions cannot be read: {error}");
         }
         store.mirror().trim(MOST_CLOSED);
         tokio::time::sleep(SWEEP).await;
@@ -197,14 +232,28 @@ async fn sweep(store: &Arc<Store>) -> Result<()> {
         call: &call,
         verb: Verb::Work,
     };
+    let mut lists = Vec::new();
     for kind in [ObjectKind::Definition, ObjectKind::Execution] {
         let asked = Instant::now();
         let listing = list(store, ask, kind, Some("RUNNING"), MOST_PAGES);
         let (wanted, listed) = Box::pin(listing).await?;
+        lists.push((kind, asked, wanted, listed));
+    }
+    store.known.send_replace(true);
+    let mut open = Vec::new();
+    for (kind, asked, wanted, listed) in lists {
         let unlisted = store.mirror().unlisted(kind, &listed, asked);
         read_all(store, ask, wanted.into_iter().chain(unlisted).collect()).await;
-        for base in listed {
-            store.keep_alive(ask, &(kind, base)).await?;
+        open.extend(listed.into_iter().map(|base| (kind, base)));
+    }
+    store.swept.send_replace(true);
+    for key in open {
+        // One that cannot be continued is tried again in the next round.
+        if let Err(error) = store.keep_alive(ask, &key).await {
+            tracing::warn!(
+                object = key.1,
+                "cannot continue in another execution: {error}"
+            );
         }
     }
     // Half of what is refilled meanwhile, and never the last half of the bucket.
@@ -242,6 +291,7 @@ async fn list(
     most_pages: usize,
 ) -> Result<(Vec<Key>, BTreeSet<String>)> {
     let machine = store.machines(ask).await?.of(kind).to_owned();
+    let asked = Instant::now();
     let (mut token, mut wanted, mut listed) = (None, Vec::new(), BTreeSet::new());
     for _ in 0..most_pages {
         let query = ExecutionsQuery {
@@ -265,7 +315,7 @@ async fn list(
                 started: told.started,
             };
             listed.insert(row.base.clone());
-            if store.mirror().note_row(kind, row) {
+            if store.mirror().note_row(kind, row, asked) {
                 wanted.push((kind, base.to_owned()));
             }
         }
@@ -274,6 +324,7 @@ async fn list(
             break;
         }
     }
+    store.mirror().drop_unlisted(kind, asked, status.is_some());
     Ok((wanted, listed))
 }
 
@@ -286,4 +337,58 @@ pub(crate) async fn list_all(store: &Store, ask: Ask<'_>) -> Result<()> {
     Box::pin(list(store, ask, ObjectKind::Execution, None, MOST_LISTED)).await?;
     *store.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use stateway_hosted::object::Turn;
+
+    use super::super::config::HostConfig;
+    use super::super::envelope::{Envelope, Place};
+    use super::super::mirror::Head;
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_is_attended_to_again_after_a_panic() {
+        let store = Arc::new(Store::new(&HostConfig::default(), None));
+        let key = (ObjectKind::Execution, "order-1".to_owned());
+        let now = Timestamp::now();
+        let turn = Turn {
+            alarm: Some(now),
+            ..Turn::default()
+        };
+        let place = Place {
+            id: "order-1",
+            by: "a.1".to_owned(),
+            next: "order-1_g2".to_owned(),
+            fires: None,
+            delivered: &BTreeSet::new(),
+        };
+        let head = Head {
+            arn: "arn".to_owned(),
+            generation: 1,
+            envelope: Envelope::after(None, &turn, place),
+            token: None,
+            closed: None,
+            last_event: 6,
+            view: None,
+            is_derived: false,
+        };
+        store.mirror().note(&key, head, true, (Instant::now(), now));
+        assert_eq!(store.mirror().due(now, 1), [key.clone()]);
+        let (attended, attended_key) = (Arc::clone(&store), key.clone());
+        let panicked = tokio::spawn(async move {
+            let _attending = Attending {
+                store: &attended,
+                key: &attended_key,
+                is_done: false,
+            };
+            panic!("a defect");
+        });
+        assert!(panicked.await.is_err());
+        let later = Timestamp::now() + Duration::from_secs(60);
+        assert_eq!(store.mirror().due(later, 1), [key]);
+    }
 }

@@ -70,8 +70,8 @@ pub(crate) struct Place<'p> {
     pub(crate) id: &'p str,
     pub(crate) by: String,
     pub(crate) next: String,
-    /// The time of the request.
-    pub(crate) now: Timestamp,
+    /// The alarm that the turn answers, by the time for which it was armed.
+    pub(crate) fires: Option<Timestamp>,
     /// The messages of earlier turns that were delivered.
     pub(crate) delivered: &'p BTreeSet<String>,
 }
@@ -98,9 +98,10 @@ impl Envelope {
         let new = turn.messages.iter().enumerate();
         out.extend(new.filter_map(|(nth, message)| outgoing(format!("{n}.{nth}"), message)));
         let armed = turn.alarm.map(|due| due.as_millisecond());
-        // An alarm of the past has fired, or the object has armed another one.
+        // Only the alarm itself removes an alarm: another request may come after its time and before it fires.
+        let fired = place.fires.map(Timestamp::as_millisecond);
         let before = before.and_then(|before| before.alarm);
-        let before = before.filter(|due| *due > place.now.as_millisecond());
+        let before = before.filter(|due| Some(*due) != fired);
         Self {
             stateway: VERSION,
             id: place.id.to_owned(),
@@ -114,6 +115,11 @@ impl Envelope {
             error: String::new(),
             cause: String::new(),
         }
+    }
+
+    /// Whether a request is the alarm that this turn has armed.
+    pub(crate) fn is_fired(&self, fires: Option<Timestamp>) -> bool {
+        fires.is_some_and(|armed| self.alarm == Some(armed.as_millisecond()))
     }
 
     /// The same for an execution that ends with an error.
@@ -170,6 +176,26 @@ impl Outgoing {
     }
 }
 
+/// The time for which the alarm was armed that a request to an execution or a definition fires; none for another
+/// request.
+pub(crate) fn fires(request: &[u8]) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Request {
+        work: Work,
+    }
+    #[derive(Deserialize)]
+    struct Work {
+        alarm: Alarm,
+    }
+    #[derive(Deserialize)]
+    struct Alarm {
+        #[serde(with = "jiff::fmt::serde::timestamp::millisecond::required")]
+        armed: Timestamp,
+    }
+    let request: Request = serde_json::from_slice(request).ok()?;
+    Some(request.work.alarm.armed)
+}
+
 /// A message that is to be sent. What cannot be written as JSON does not exist.
 fn outgoing(key: String, message: &Message) -> Option<Outgoing> {
     let (to, definition, body) = match message {
@@ -207,7 +233,7 @@ mod tests {
             id: "order-1",
             by: "a.1".to_owned(),
             next: "order-1_g2".to_owned(),
-            now: Timestamp::from_millisecond(1_000).unwrap(),
+            fires: None,
             delivered,
         }
     }
@@ -280,7 +306,29 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_stays_until_its_time_or_until_another_one_is_armed() {
+    fn the_alarm_that_a_request_fires_is_read_from_it() {
+        let armed = Timestamp::from_millisecond(900).unwrap();
+        let now = Timestamp::from_millisecond(1_000).unwrap();
+        let execution = stateway_hosted::object::alarm(armed, now);
+        let definition = stateway_hosted::definition_object::alarm(armed, now);
+        let mut other = execution.clone();
+        for request in [
+            serde_json::to_vec(&execution).unwrap(),
+            serde_json::to_vec(&definition).unwrap(),
+        ] {
+            assert_eq!(fires(&request), Some(armed));
+        }
+        for work in [
+            stateway_hosted::message::Work::Asked,
+            stateway_hosted::message::Work::EndChild { kill: true },
+        ] {
+            other.work = work;
+            assert_eq!(fires(&serde_json::to_vec(&other).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn an_alarm_stays_until_it_fires_or_until_another_one_is_armed() {
         let none = BTreeSet::new();
         let armed = |millis| Turn {
             alarm: Timestamp::from_millisecond(millis).ok(),
@@ -296,10 +344,24 @@ mod tests {
             Envelope::after(Some(&before), &armed(2_000), place(&none)).alarm,
             Some(2_000)
         );
-        let past = Envelope::after(None, &armed(900), place(&none));
+        // Another request may cross the time of an alarm that has not fired: the alarm stays.
+        let overdue = Envelope::after(None, &armed(900), place(&none));
         assert_eq!(
-            Envelope::after(Some(&past), &quiet, place(&none)).alarm,
-            None
+            Envelope::after(Some(&overdue), &quiet, place(&none)).alarm,
+            Some(900)
+        );
+        let fires = |alarm| Place {
+            fires: Timestamp::from_millisecond(alarm).ok(),
+            ..place(&none)
+        };
+        // The alarm that fires is gone, unless it was armed again.
+        let after = |turn: &Turn| Envelope::after(Some(&overdue), turn, fires(900)).alarm;
+        assert_eq!(after(&quiet), None);
+        assert_eq!(after(&armed(7_000)), Some(7_000));
+        // An alarm that another gateway has fired before removes no later one.
+        assert_eq!(
+            Envelope::after(Some(&before), &quiet, fires(900)).alarm,
+            Some(5_000)
         );
     }
 }

@@ -3,6 +3,8 @@
 //! Step Functions is the truth: a gateway that knows too little, or something old, reads the history of the
 //! execution, and a write that follows from an old turn is refused by the service.
 
+mod logs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +17,12 @@ use tokio::sync::Semaphore;
 
 use super::envelope::{Envelope, Outgoing};
 use super::gate::{Closed, Values};
+use logs::Logs;
 
 /// How much later than their writer other gateways attend to a turn.
 const OTHERS_LATER: SignedDuration = SignedDuration::from_secs(3);
 /// After this long something that could not be done is tried again.
 const AGAIN: SignedDuration = SignedDuration::from_secs(1);
-/// The most logs that are kept.
-const MOST_LOGS: usize = 200;
 
 /// An object: its kind, and the name of its first generation.
 pub(crate) type Key = (ObjectKind, String);
@@ -83,6 +84,8 @@ pub(crate) struct Row {
 struct Object {
     /// As the list of executions shows it.
     row: Option<Row>,
+    /// When a list of executions showed it last.
+    listed: Option<Instant>,
     head: Option<Arc<Head>>,
     /// When the head, or that there is none, was read.
     read: Option<Instant>,
@@ -95,13 +98,23 @@ struct Object {
     is_own: bool,
 }
 
+impl Object {
+    /// Whether nothing is to be done about it, and nobody uses it: it may be forgotten.
+    fn is_idle(&self) -> bool {
+        let has_turn = self.turn.as_ref();
+        self.scheduled.is_none()
+            && !self.is_attended
+            && has_turn.is_none_or(|turn| Arc::strong_count(turn) == 1)
+    }
+}
+
 /// The objects that this gateway knows.
 #[derive(Default)]
 pub(crate) struct Mirror {
     objects: BTreeMap<Key, Object>,
     /// When something is to be done about which object, in milliseconds.
     schedule: BTreeSet<(i64, Key)>,
-    logs: BTreeMap<Key, Arc<Values>>,
+    logs: Logs,
 }
 
 impl Mirror {
@@ -121,6 +134,11 @@ impl Mirror {
             .and_then(|it| it.row.as_ref())
             .map(|it| it.generation);
         head.max(row).unwrap_or(1)
+    }
+
+    /// Whether a list of executions has shown the object.
+    pub(crate) fn is_listed(&self, key: &Key) -> bool {
+        self.objects.get(key).is_some_and(|it| it.row.is_some())
     }
 
     /// When a generation was started, if it is the newest one of a list.
@@ -176,13 +194,14 @@ impl Mirror {
         self.reschedule(key, now, None);
     }
 
-    /// Forgets the turns of finished executions that were read the longest ago.
+    /// Forgets objects about which nothing is known, and the turns of finished executions that were read the
+    /// longest ago. An object about which something is to be done stays.
     pub(crate) fn trim(&mut self, most: usize) {
+        self.objects
+            .retain(|_, object| object.head.is_some() || object.row.is_some() || !object.is_idle());
         let closed = self.objects.iter().filter(|(_, object)| {
-            object
-                .head
-                .as_ref()
-                .is_some_and(|head| head.closed.is_some())
+            let head = object.head.as_ref();
+            object.is_idle() && head.is_some_and(|head| head.closed.is_some())
         });
         let mut closed: Vec<_> = closed
             .map(|(key, object)| (object.read, key.clone()))
@@ -190,8 +209,27 @@ impl Mirror {
         let many = closed.len().saturating_sub(most);
         closed.sort();
         for (_, key) in closed.into_iter().take(many) {
-            self.objects.remove(&key);
+            self.logs.remove(&key);
+            let Some(object) = self.objects.get_mut(&key) else {
+                continue;
+            };
+            if object.row.as_ref().is_some_and(|row| !row.is_open) {
+                // Lists still show it.
+                (object.head, object.read) = (None, None);
+            } else {
+                self.objects.remove(&key);
+            }
         }
+    }
+
+    /// Forgets the rows of open, or else of finished executions that a list of them does not have any more.
+    pub(crate) fn drop_unlisted(&mut self, kind: ObjectKind, asked: Instant, are_open: bool) {
+        self.objects.retain(|(of, _), object| {
+            let is_listed = object.listed.is_some_and(|listed| listed >= asked);
+            let row = object.row.as_ref();
+            let is_of_list = row.is_some_and(|row| row.is_open == are_open);
+            *of != kind || is_listed || !is_of_list || object.head.is_some() || !object.is_idle()
+        });
     }
 
     /// Takes note that there is no such object.
@@ -207,8 +245,9 @@ impl Mirror {
     }
 
     /// Takes note of a row. Returns whether the object has to be read.
-    pub(crate) fn note_row(&mut self, kind: ObjectKind, row: Row) -> bool {
+    pub(crate) fn note_row(&mut self, kind: ObjectKind, row: Row, now: Instant) -> bool {
         let object = self.objects.entry((kind, row.base.clone())).or_default();
+        object.listed = Some(now);
         if object
             .row
             .as_ref()
@@ -293,18 +332,16 @@ impl Mirror {
         let until = now.as_millisecond();
         let mut due = Vec::new();
         while due.len() < most {
-            let Some((_, key)) = self
-                .schedule
-                .first()
-                .filter(|(at, _)| *at <= until)
-                .cloned()
-            else {
+            let Some(entry) = self.schedule.first().filter(|(at, _)| *at <= until) else {
                 break;
             };
-            let object = self.objects.entry(key.clone()).or_default();
-            if let Some(at) = object.scheduled.take() {
-                self.schedule.remove(&(at, key.clone()));
-            }
+            let entry = entry.clone();
+            self.schedule.remove(&entry);
+            let (_, key) = entry;
+            let Some(object) = self.objects.get_mut(&key) else {
+                continue;
+            };
+            object.scheduled = None;
             if !object.is_attended {
                 object.is_attended = true;
                 due.push(key);
@@ -352,14 +389,11 @@ impl Mirror {
 
     /// All values of an object, if they are known up to this turn.
     pub(crate) fn log(&self, key: &Key, n: u64) -> Option<Arc<Values>> {
-        self.logs.get(key).filter(|log| log.n == n).cloned()
+        self.logs.get(key, n)
     }
 
     pub(crate) fn note_log(&mut self, key: &Key, log: Arc<Values>) {
-        if self.logs.len() >= MOST_LOGS {
-            self.logs.clear();
-        }
-        self.logs.insert(key.clone(), log);
+        self.logs.insert(key, log);
     }
 
     /// Notes when something is to be done about an object, `not_before` a time.
@@ -430,7 +464,7 @@ mod tests {
             id: "order-1",
             by: format!("a.{n}"),
             next: "order-1_g2".to_owned(),
-            now: at(0),
+            fires: None,
             delivered: &BTreeSet::new(),
         };
         Head {
@@ -495,6 +529,99 @@ mod tests {
         assert_eq!(mirror.undelivered(&key()).unwrap().key, "2.0");
     }
 
+    /// The same as [`Mirror::due`], in a thread: a loop without an end fails the test.
+    fn due_in_time(mut mirror: Mirror, now: Timestamp) -> (Mirror, Vec<Key>) {
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let due = mirror.due(now, 10);
+            let _ = send.send((mirror, due));
+        });
+        receive.recv_timeout(Duration::from_secs(10)).unwrap()
+    }
+
+    fn closed(head: Head) -> Head {
+        let closed = Closed {
+            continued: false,
+            at: None,
+            why: String::new(),
+        };
+        Head {
+            closed: Some(closed),
+            ..head
+        }
+    }
+
+    #[test]
+    fn an_object_with_something_to_do_is_not_forgotten() {
+        let mut mirror = Mirror::default();
+        let now = (Instant::now(), at(0));
+        mirror.note(&key(), closed(head(None, None, 1)), true, now);
+        mirror.trim(0);
+        let (mut mirror, due) = due_in_time(mirror, at(1_000));
+        assert_eq!(due, [key()]);
+        // While somebody attends to it, it stays too.
+        mirror.trim(0);
+        let message = mirror.undelivered(&key()).unwrap();
+        mirror.deliver(&key(), &message.key);
+        mirror.attended(&key(), true, at(1_000));
+        mirror.trim(0);
+        assert!(mirror.objects.is_empty());
+        assert!(mirror.schedule.is_empty());
+    }
+
+    #[test]
+    fn ids_of_which_nothing_is_known_are_forgotten() {
+        let mut mirror = Mirror::default();
+        for nth in 0..100 {
+            let key = (ObjectKind::Execution, format!("random-{nth}"));
+            drop(mirror.turn(&key));
+            mirror.note_absent(&key, Instant::now());
+        }
+        // A request to an object keeps its turn.
+        let turn = mirror.turn(&key());
+        mirror.trim(10);
+        assert_eq!(mirror.objects.keys().collect::<Vec<_>>(), [&key()]);
+        drop(turn);
+        mirror.trim(10);
+        assert!(mirror.objects.is_empty());
+    }
+
+    #[test]
+    fn rows_that_no_list_has_any_more_are_forgotten() {
+        let mut mirror = Mirror::default();
+        let kind = ObjectKind::Execution;
+        let row = |base: &str, is_open| Row {
+            base: base.to_owned(),
+            generation: 1,
+            is_open,
+            has_succeeded: !is_open,
+            started: None,
+        };
+        let bases = |mirror: &Mirror| -> Vec<String> {
+            mirror
+                .objects
+                .keys()
+                .map(|(_, base)| base.clone())
+                .collect()
+        };
+        let (first, second) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+        mirror.note_row(kind, row("ended", false), first);
+        mirror.note_row(kind, row("foreign", true), first);
+        mirror.note_row(kind, row("order-1", false), first);
+        let head = closed(head(None, None, 0));
+        mirror.note(&key(), head, false, (first, at(0)));
+        mirror.note_row(kind, row("listed", true), second);
+        // The list of open executions says nothing about finished ones.
+        mirror.drop_unlisted(kind, second, true);
+        assert_eq!(bases(&mirror), ["ended", "listed", "order-1"]);
+        // The newest turn of a finished execution is forgotten, and its row is still listed.
+        mirror.trim(0);
+        assert_eq!(mirror.head(&key()), (None, None));
+        assert_eq!(bases(&mirror), ["ended", "listed", "order-1"]);
+        mirror.drop_unlisted(kind, second, false);
+        assert_eq!(bases(&mirror), ["listed"]);
+    }
+
     #[test]
     fn an_object_is_read_when_a_list_shows_something_new() {
         let mut mirror = Mirror::default();
@@ -505,15 +632,15 @@ mod tests {
             has_succeeded: false,
             started: None,
         };
-        let kind = ObjectKind::Execution;
-        assert!(mirror.note_row(kind, row(1, true)));
+        let (kind, now) = (ObjectKind::Execution, Instant::now());
+        assert!(mirror.note_row(kind, row(1, true), now));
         mirror.note(&key(), head(None, None, 0), false, (Instant::now(), at(0)));
-        assert!(!mirror.note_row(kind, row(1, true)));
-        assert!(mirror.note_row(kind, row(1, false)));
-        assert!(mirror.note_row(kind, row(2, true)));
-        assert!(!mirror.note_row(kind, row(1, false)));
+        assert!(!mirror.note_row(kind, row(1, true), now));
+        assert!(mirror.note_row(kind, row(1, false), now));
+        assert!(mirror.note_row(kind, row(2, true), now));
+        assert!(!mirror.note_row(kind, row(1, false), now));
         assert_eq!(mirror.generation(&key()), 2);
         mirror.note_foreign(&key(), Instant::now());
-        assert!(!mirror.note_row(kind, row(2, true)));
+        assert!(!mirror.note_row(kind, row(2, true), now));
     }
 }

@@ -137,16 +137,12 @@ fn admits(query: &ViewQuery, head: &Head) -> bool {
     let Some(seen) = &head.view else { return false };
     let place = (seen.n, head.envelope.id.as_str());
     let view = &seen.view;
-    let awaits = || {
-        let text = head.envelope.w.get(VIEW).map_or("", String::as_str);
-        text.contains("{\"approval\":{\"step\":") || text.contains("{\"person\":{\"step\":")
-    };
     query
         .before
         .as_ref()
         .is_none_or(|(created, id)| place < (*created, id))
         && (!query.open_only || seen.o > 0)
-        && (!query.awaits_person || awaits())
+        && (!query.awaits_person || seen.awaits_person())
         && query
             .forked_from
             .as_ref()
@@ -335,5 +331,73 @@ impl HostPort for StepFunctionsPort {
         found.sort_by(|one, other| one.object.cmp(&other.object));
         found.truncate(limit);
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::Timestamp;
+    use stateway_hosted::Plans;
+    use stateway_hosted::message::{ObjectRequest, StartWork, VERSION, Work};
+    use stateway_hosted::object;
+
+    use super::super::envelope::{Envelope, Place};
+    use super::*;
+
+    /// An execution that was just started.
+    fn started(source: &str, input: serde_json::Value) -> Head {
+        let start = StartWork {
+            definition: "test".into(),
+            source: source.into(),
+            labels: Default::default(),
+            not_before: None,
+            input: Arc::new(input),
+            by: "ada".into(),
+            child: None,
+        };
+        let request = ObjectRequest {
+            v: VERSION,
+            id: "r1".into(),
+            at: Timestamp::UNIX_EPOCH,
+            body: None,
+            work: Work::Start(Box::new(start)),
+            claim: None,
+        };
+        let request = serde_json::to_vec(&request).unwrap();
+        let turn = object::handle("order", &request, &mut |_| Ok(None), &Plans::default());
+        let place = Place {
+            id: "order",
+            by: "a.1".to_owned(),
+            next: "order_g2".to_owned(),
+            fires: None,
+            delivered: &BTreeSet::new(),
+        };
+        let envelope = Envelope::after(None, &turn.unwrap(), place);
+        Head {
+            arn: "arn".to_owned(),
+            generation: 1,
+            view: serde_json::from_str(&envelope.w[VIEW]).ok(),
+            envelope,
+            token: None,
+            closed: None,
+            last_event: 6,
+            is_derived: false,
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_input_is_no_request_to_a_person() {
+        let query = ViewQuery {
+            awaits_person: true,
+            ..ViewQuery::default()
+        };
+        let approval =
+            "name: test\nsteps: [{name: check, approval: {role: boss, expiresAfter: 1h}}]";
+        assert!(admits(&query, &started(approval, 1.into())));
+        let signal = "name: test\nsteps: [{name: go, signal: go, timeout: 1m}]";
+        let input = serde_json::json!({"approval": {"step": "check"}});
+        assert!(!admits(&query, &started(signal, input)));
     }
 }

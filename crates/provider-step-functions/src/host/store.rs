@@ -56,6 +56,8 @@ pub(crate) struct Store {
     pub(crate) wake: Notify,
     /// When the newest executions were listed.
     pub(crate) listed: Mutex<Option<Instant>>,
+    /// Whether every open execution was listed once.
+    pub(crate) known: watch::Sender<bool>,
     /// Whether every open execution was read once.
     pub(crate) swept: watch::Sender<bool>,
     /// Names this process.
@@ -77,6 +79,7 @@ impl Store {
             mirror: Mutex::default(),
             wake: Notify::new(),
             listed: Mutex::default(),
+            known: watch::Sender::new(false),
             swept: watch::Sender::new(false),
             writer: format!("{}-{began:x}", std::process::id()),
             writes: AtomicU64::new(0),

@@ -3,6 +3,8 @@
 
 pub(crate) mod bench;
 pub(crate) mod desk;
+#[allow(dead_code, reason = "each test uses a part of it")]
+pub(crate) mod gates;
 pub(crate) mod scene;
 pub(crate) mod script;
 

@@ -17,12 +17,12 @@ use crate::host::mirror::{Head, Key};
 
 /// The events of the first page: the gate that waits, and the end of the turn before.
 const FIRST_PAGE: u32 = 8;
-/// The events of further pages.
-const NEXT_PAGE: u32 = 50;
-/// The most pages for the newest turn.
-const MOST_PAGES: usize = 5;
-/// The events of a page of a whole history.
+/// The events of a page of a whole history, and of further pages for the newest turn. A gate that fails and is
+/// retried adds events without a turn, so the newest turn may be far back.
 const LOG_PAGE: u32 = 1_000;
+/// How many generations that AWS has deleted are passed over to find a later one: AWS deletes a history 90 days after
+/// its end. The lists of executions show later ones.
+const MOST_DELETED: u32 = 3;
 /// The name under which an end from outside is recorded.
 const ENGINE: &str = "step-functions";
 
@@ -46,13 +46,20 @@ impl Store {
 
     pub(super) async fn find_newest(&self, ask: Ask<'_>, key: &Key) -> Result<Found> {
         let asked = Instant::now();
-        let mut generation = self.mirror().generation(key);
+        let first = self.mirror().generation(key);
+        let mut generation = first;
         let mut found: Option<(u32, String, Newest)> = None;
         loop {
             let arn = self.arn(ask, key, generation).await?;
             let read = match self.newest(ask, &arn).await {
                 Ok(read) => read,
-                Err(error) if error.native_code == "ExecutionDoesNotExist" => break,
+                Err(error) if error.native_code == "ExecutionDoesNotExist" => {
+                    if found.is_some() || generation >= first + MOST_DELETED {
+                        break;
+                    }
+                    generation += 1;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             let Some(read) = read else {
@@ -113,7 +120,8 @@ impl Store {
     /// The newest events of an execution; none if it is no object.
     pub(super) async fn newest(&self, ask: Ask<'_>, arn: &str) -> Result<Option<Newest>> {
         let (mut events, mut token, mut size) = (Vec::new(), None, FIRST_PAGE);
-        for _ in 0..MOST_PAGES {
+        // It ends: AWS ends an execution at 25,000 events.
+        loop {
             let query = HistoryQuery {
                 arn,
                 size,
@@ -127,7 +135,7 @@ impl Store {
             if is_enough(&events) || page.next.is_none() {
                 break;
             }
-            (token, size) = (page.next, NEXT_PAGE);
+            (token, size) = (page.next, LOG_PAGE);
         }
         Ok(newest(&events)
             .map_err(|why| tracing::debug!(arn, "not an execution of Stateway: {why}"))
@@ -157,7 +165,7 @@ impl Store {
             id: &id,
             by: ENGINE.to_owned(),
             next: head.envelope.next.clone(),
-            now: at,
+            fires: None,
             delivered: &self.mirror().delivered(key),
         };
         let derived = Envelope::after(Some(&head.envelope), &turn, place);

@@ -12,13 +12,16 @@ use stateway_provider_api::{Error, ErrorKind, Result};
 use super::read::Found;
 use super::{Store, is_used, view};
 use crate::client::{Ask, StartQuery};
-use crate::host::envelope::{Envelope, MOST_BYTES, Place};
+use crate::host::envelope::{Envelope, MOST_BYTES, Place, fires};
 use crate::host::machine;
 use crate::host::mirror::{Head, Key, Row, why};
 use crate::host::name;
 
 /// How often a request is carried out again because another gateway was faster.
 const MOST_TRIES: usize = 20;
+
+/// How long the creation of an object waits for the first list of open executions.
+const LISTED_IN_TIME: Duration = Duration::from_secs(5);
 
 /// What became of a write.
 pub(super) enum Written {
@@ -43,13 +46,18 @@ impl Store {
             let message = "other requests to the execution took too long";
             return Err(Error::new(ErrorKind::Timeout, ask.verb, message));
         };
-        let arrived = Instant::now();
+        let fires = fires(request);
+        let (arrived, mut is_checked) = (Instant::now(), false);
         for _ in 0..MOST_TRIES {
             let (head, read) = self.mirror().head(&key);
             let turn = self
                 .handle(ask, &key, head.as_deref(), (id, request))
                 .await?;
-            if changes_nothing(head.as_deref(), &turn) {
+            // The alarm of an object is removed by the turn that answers it, also by an empty one.
+            let is_alarm = head
+                .as_ref()
+                .is_some_and(|head| head.closed.is_none() && head.envelope.is_fired(fires));
+            if !is_alarm && changes_nothing(head.as_deref(), &turn) {
                 // The refusal of a request may follow from an old turn.
                 if read.is_some_and(|read| read >= arrived) {
                     return Ok(turn.answer);
@@ -57,7 +65,13 @@ impl Store {
                 self.read(ask, &key).await?;
                 continue;
             }
-            let envelope = self.envelope(&key, head.as_deref(), id, &turn);
+            if head.is_none() && !is_checked {
+                is_checked = true;
+                if self.find_listed(ask, &key).await? {
+                    continue;
+                }
+            }
+            let envelope = self.envelope(&key, head.as_deref(), (id, fires), &turn);
             let text = envelope.encode();
             if text.len() > MOST_BYTES {
                 return Ok(too_large(text.len()));
@@ -65,6 +79,12 @@ impl Store {
             let write = self.write(ask, &key, head.as_deref(), envelope, &text);
             match Box::pin(write).await? {
                 Written::Done => return Ok(turn.answer),
+                Written::Lost if self.mirror().head(&key).0 == head => {
+                    // The history does not show yet what the other gateway wrote.
+                    self.learn_settle(false);
+                    self.settled(ask).await?;
+                    self.read(ask, &key).await?;
+                }
                 Written::Lost => {}
             }
         }
@@ -74,11 +94,21 @@ impl Store {
             .with_retry_after(Duration::from_secs(1)))
     }
 
+    /// Whether an object that is to be created exists: AWS deletes the first generation of an object, so its name is
+    /// free, while a later one is open.
+    async fn find_listed(&self, ask: Ask<'_>, key: &Key) -> Result<bool> {
+        let mut known = self.known.subscribe();
+        // A gateway that cannot list executions can still start them.
+        let _ = tokio::time::timeout(LISTED_IN_TIME, known.wait_for(|known| *known)).await;
+        let is_listed = self.mirror().is_listed(key);
+        Ok(is_listed && self.read(ask, key).await?.is_some())
+    }
+
     pub(super) fn envelope(
         &self,
         key: &Key,
         head: Option<&Head>,
-        id: &str,
+        (id, fires): (&str, Option<Timestamp>),
         turn: &Turn,
     ) -> Envelope {
         let generation = head.map_or(1, |head| head.generation + u32::from(head.closed.is_some()));
@@ -87,7 +117,7 @@ impl Store {
             id,
             by: format!("{}.{write}", self.writer),
             next: name::of_generation(&key.1, generation + 1),
-            now: Timestamp::now(),
+            fires,
             delivered: &self.mirror().delivered(key),
         };
         let before = head.map(|head| &head.envelope);
@@ -176,7 +206,7 @@ impl Store {
         let mut mirror = self.mirror();
         mirror.note(key, head, true, (Instant::now(), now));
         // The list of executions may not have it for a moment.
-        mirror.note_row(key.0, row);
+        mirror.note_row(key.0, row, Instant::now());
         drop(mirror);
         self.wake.notify_one();
         Ok(Written::Done)
