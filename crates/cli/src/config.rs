@@ -26,6 +26,8 @@ pub use kind::{Kind, KindError};
 pub use overlay::table;
 pub use problem::{ConfigError, Problem};
 pub use quotas::Quotas;
-pub use section::{AllowedOrigin, Limits, Log, LogFormat, Otlp, SecretText, Server, Tls, Watch};
+pub use section::{
+    AllowedOrigin, Limits, Log, LogFormat, Otlp, Peers, SecretText, Server, Tls, Watch,
+};
 pub(crate) use source::load_all;
 pub use source::{Overrides, load};

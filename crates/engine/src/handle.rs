@@ -299,6 +299,13 @@ impl Engine {
     /// No execution has this id.
     pub async fn get(&self, id: Arc<str>) -> Result<View> {
         self.inner.standing.check()?;
+        let view = self.find(id).await?;
+        // The process may have been paused meanwhile, and another one may have changed the execution.
+        self.inner.standing.check()?;
+        Ok(view)
+    }
+
+    async fn find(&self, id: Arc<str>) -> Result<View> {
         match self.inner.in_memory.find(&id) {
             // An execution in memory need not be replayed from its log.
             Place::Keeper => {
@@ -408,6 +415,7 @@ impl Engine {
             views.extend(view.map(|view| self.with_set_aside(view)));
         }
         self.add_queue_causes(&mut views).await;
+        self.inner.standing.check()?;
         Ok(Page { items: views, next })
     }
 
@@ -638,7 +646,9 @@ impl Engine {
     pub async fn survey(&self) -> Result<Survey> {
         let (send, answer) = oneshot::channel();
         self.inner.inbox.ask(Message::Survey { answer: send })?;
-        answer.await.unwrap_or_else(|_| Err(self.lost()))
+        let survey = answer.await.unwrap_or_else(|_| Err(self.lost()))?;
+        self.inner.standing.check()?;
+        Ok(survey)
     }
 
     /// Connects a worker.
@@ -708,6 +718,13 @@ impl Engine {
     pub async fn count_ended(&self, ended_before: Timestamp, limit: usize) -> Result<Purged> {
         self.read(move |reader| reader.count_ended(ended_before, limit))
             .await
+    }
+
+    /// Where the process that owns a shared store is reached, while this engine stands by; nothing otherwise, and if
+    /// that process has no address.
+    #[must_use]
+    pub fn active(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.inner.standing.active()
     }
 
     /// How long a silent worker keeps its tasks.

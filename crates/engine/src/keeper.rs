@@ -232,6 +232,9 @@ impl Keeper {
         shared: Shared,
         now: Moment,
     ) -> Result<(Self, Vec<Effect>)> {
+        if let Some(lease) = access.store.lease() {
+            shared.standing.end_with(lease);
+        }
         let (store, failed_reads) = note_failed_reads(access.store);
         let reader = failed_reads.note_in(access.reader);
         let mut keeper = Self {

@@ -124,14 +124,17 @@ impl Readers {
                 .push(reader);
             outcome
         });
-        done.await.unwrap_or_else(|error| {
+        let outcome = done.await.unwrap_or_else(|error| {
             if !error.is_panic() {
                 return Err(EngineError::stopped());
             }
             // The connection is dropped with the panic; the next read opens another one.
             tracing::error!("a read of the store ended in a panic");
             Err(EngineError::read_abandoned())
-        })
+        })?;
+        // The process may have been paused meanwhile, and another one may have changed what was read.
+        self.standing.check()?;
+        Ok(outcome)
     }
 }
 

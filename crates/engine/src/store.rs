@@ -16,6 +16,7 @@ mod failed_reads;
 #[cfg(feature = "simulation")]
 mod faulty;
 mod layer;
+mod lease;
 mod load;
 #[cfg(any(test, feature = "simulation"))]
 mod memory;
@@ -35,6 +36,7 @@ pub(crate) use failed_reads::{FailedReads, note_failed_reads};
 pub(crate) use faulty::{FaultyBackend, StoreFaults};
 #[cfg(feature = "simulation")]
 pub use faulty::{StoreCall, StoreFate};
+pub(crate) use lease::{LeaseClock, LeaseEnd};
 pub(crate) use load::{LogRow, load, plan};
 #[cfg(any(test, feature = "simulation"))]
 pub(crate) use memory::MemoryDisk;
@@ -52,6 +54,7 @@ pub(crate) use turn::{
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) use stateway_replay::{BEGINNING, Hash, Segment, lineage, link};
 
@@ -90,6 +93,12 @@ pub(crate) trait Store: Reading + Debug + Send {
     /// Whether this process owns the store, as far as it knows without asking. After a failure nothing that is
     /// in memory may be shown.
     fn check(&self) -> Result<()>;
+
+    /// The end of the lease, if the ownership of the store ends by itself. Nothing may be shown after it, not even
+    /// what is read past the keeper.
+    fn lease(&self) -> Option<Arc<LeaseEnd>> {
+        None
+    }
 
     /// Writes a turn of the owner.
     fn commit(&mut self, turn: &Turn) -> Commit;

@@ -529,7 +529,8 @@ fn proxy_headers(headers: &HeaderMap) -> Result<Option<ProxyHeaders<'_>>, Unauth
     Ok((named != ProxyHeaders::default()).then_some(named))
 }
 
-fn remove_proofs(headers: &mut HeaderMap) {
+/// Removes what names or proves a caller.
+pub(crate) fn remove_proofs(headers: &mut HeaderMap) {
     for name in [AUTHORIZATION, ACTOR, ROLES, TENANT] {
         headers.remove(name);
     }

@@ -4,7 +4,7 @@
 use crate::access::AccessControl;
 use crate::audit::Auditor;
 use crate::authentication::Authentication;
-use crate::front::Tls;
+use crate::front::{PeerTls, Tls};
 use crate::server::StartError;
 use crate::settings::Settings;
 
@@ -20,6 +20,8 @@ pub fn check(settings: &Settings) -> Vec<StartError> {
     if let Some(tls) = &settings.tls {
         found.extend(Tls::check(tls).into_iter().map(StartError::from));
     }
+    let peers = settings.peers.as_ref().map(PeerTls::load);
+    found.extend(peers.and_then(Result::err).map(StartError::from));
     let authentication = Authentication::check(settings);
     found.extend(authentication.into_iter().map(StartError::from));
     let is_authenticated = settings.authentication.is_required();

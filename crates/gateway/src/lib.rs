@@ -37,9 +37,11 @@ pub use authentication::{
     JwtSettings, OidcSettings, SecretSource, SignInSettings, use_ring,
 };
 pub use check::check;
-pub use front::{Origin, OriginError, TlsError};
+pub use front::{Origin, OriginError, PeerTlsError, TlsError};
 pub use port::Port;
 pub use quota::{Quota, QuotaRule, QuotaSettings};
 pub use server::{Gateway, MetricsPage, Pages, StartError};
-pub use settings::{Settings, TlsSettings, TokenKey, UpstreamSettings, WatchSettings};
+pub use settings::{
+    PeerSettings, Settings, TlsSettings, TokenKey, UpstreamSettings, WatchSettings,
+};
 pub use status::{DOMAIN, provider_error};

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::access::AccessControl;
 use crate::audit::Auditor;
 use crate::authentication::Authentication;
-use crate::front::Tls;
+use crate::front::{PeerTls, Tls};
 use crate::server::StartError;
 use crate::settings::Settings;
 
@@ -19,6 +19,7 @@ pub struct Port {
     pub(crate) listener: TcpListener,
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) peers: Option<PeerTls>,
     pub(crate) authentication: Option<Arc<Authentication>>,
     pub(crate) access: Option<Arc<AccessControl>>,
     pub(crate) audit: Option<Arc<Auditor>>,
@@ -47,6 +48,7 @@ impl Port {
         let authentication = Authentication::load(settings)?;
         let access = AccessControl::load(&settings.access, authentication.is_some())?;
         let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
+        let peers = settings.peers.as_ref().map(PeerTls::load).transpose()?;
         let (listener, address) = bound(address).await?;
         let monitoring = match settings.monitoring_listen {
             Some(address) => {
@@ -61,6 +63,7 @@ impl Port {
             listener,
             address,
             tls: tls.map(Arc::new),
+            peers,
             authentication: authentication.map(Arc::new),
             access,
             audit,

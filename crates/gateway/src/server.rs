@@ -28,7 +28,8 @@ use crate::access::{AccessControl, AccessError, MetricsAccess};
 use crate::audit::{AuditError, Auditor};
 use crate::authentication::AuthenticationError;
 use crate::front::{
-    Acceptor, ConnectionLimits, Connections, Front, NamedHandler, Peer, Services, TlsError, no_page,
+    Acceptor, ConnectionLimits, Connections, Forward, Front, NamedHandler, Peer, PeerTlsError,
+    Services, TlsError, no_page,
 };
 use crate::port::Port;
 use crate::service::admin::Admin;
@@ -92,6 +93,9 @@ pub enum StartError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// A certificate for calls to other gateways cannot be used.
+    #[error(transparent)]
+    Peers(#[from] PeerTlsError),
     /// The authentication cannot be used.
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
@@ -123,6 +127,11 @@ impl StartError {
             Self::Tls(_) => {
                 "Configure PEM files that this process can read: `server.tls.cert` with the \
                  certificate chain, `server.tls.key` with its private key."
+            }
+            Self::Peers(_) => {
+                "Configure PEM files that this process can read: `server.peers.ca_file` with the authorities of \
+                 the other gateways, `server.peers.cert` and `server.peers.key` with the client certificate of \
+                 this one."
             }
             Self::Authentication(_) => {
                 "docs/security.md shows what each method of authentication needs."
@@ -237,7 +246,17 @@ impl Gateway {
         let approval_hub = ApprovalHub::new(self.settings.watch, stop.clone());
         let (reporter, health) = tonic_health::server::health_reporter();
         let engines = Arc::new(EngineHealth::new(&self.upstreams));
+        let is_authenticated = self.port.authentication.is_some();
+        let mut shared = self.upstreams.values();
+        let active = shared.find_map(|upstream| upstream.active_gateway());
+        let peers = self.port.peers.take();
+        let forward = active.map(|active| {
+            let forward = Forward::new(peers, is_authenticated, stop.clone());
+            (Arc::new(forward), active)
+        });
+        let (forward, active) = forward.unzip();
         let prober = Arc::new(Prober {
+            forward: forward.clone(),
             upstreams: self.upstreams.clone(),
             engines: engines.clone(),
             reporter,
@@ -247,7 +266,7 @@ impl Gateway {
         let mut services = self.services((&hub, &approval_hub), &sealer, &stop, &access)?;
         services.push(NamedHandler::new(health.clone()));
         let audit = self.port.audit.take();
-        let services = Services::new(services, audit.clone());
+        let services = Services::new(services, audit.clone()).with_forward(forward.clone());
         let pages = self.pages.take();
         let pages = pages.map(|make| make(services.routes(), stop.clone()));
         let authentication = self.port.authentication.take();
@@ -282,6 +301,9 @@ impl Gateway {
         let probes = TaskTracker::new();
         for upstream in self.upstreams.values() {
             probes.spawn(prober.clone().run(upstream.clone()));
+        }
+        if let (Some(forward), Some(active)) = (forward.clone(), active) {
+            probes.spawn(forward.run(active));
         }
         let cut = CancellationToken::new();
         let max_unauthenticated = authentication
@@ -329,7 +351,7 @@ impl Gateway {
         let drain = self.settings.drain;
         tokio::select! {
             () = open.wait() => {}
-            () = drained(&self.upstreams, drain) => {
+            () = drained(&self.upstreams, forward, drain) => {
                 tracing::warn!("calls did not end in time and were cancelled");
                 cut.cancel();
             }
@@ -491,10 +513,14 @@ impl Gateway {
 
 /// Resolves when the time for open calls is over: reads have [`READ_GRACE`] to end, and
 /// writes have `drain`: the caller of a write should hear how it ended.
-async fn drained(upstreams: &Upstreams, drain: Duration) {
+async fn drained(upstreams: &Upstreams, forward: Option<Arc<Forward>>, drain: Duration) {
     let latest = tokio::time::Instant::now() + drain;
     tokio::time::sleep(READ_GRACE.min(drain)).await;
-    let writing = || upstreams.values().any(|upstream| upstream.is_writing());
+    let writing = || {
+        // Whether a forwarded call is a write is not known here.
+        let is_forwarding = forward.as_ref().is_some_and(|forward| forward.is_waiting());
+        is_forwarding || upstreams.values().any(|upstream| upstream.is_writing())
+    };
     while writing() && tokio::time::Instant::now() < latest {
         tokio::time::sleep(WRITE_CHECK).await;
     }

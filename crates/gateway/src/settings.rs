@@ -60,6 +60,8 @@ pub struct Settings {
     pub token_lifetime: Duration,
     /// TLS on the port. Without it HTTP is served without encryption.
     pub tls: Option<TlsSettings>,
+    /// How this gateway calls other gateways that share its store.
+    pub peers: Option<PeerSettings>,
     /// How callers authenticate.
     pub authentication: AuthenticationSettings,
     /// Which rules decide about authenticated callers.
@@ -107,6 +109,7 @@ impl Default for Settings {
             token_key: None,
             token_lifetime: Duration::from_secs(24 * 3600),
             tls: None,
+            peers: None,
             authentication: AuthenticationSettings::default(),
             access: AccessSettings::default(),
             audit: None,
@@ -164,6 +167,18 @@ impl TlsSettings {
             reload_interval: Duration::from_secs(5),
         }
     }
+}
+
+/// TLS to other gateways. The files are PEM and are read for each connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerSettings {
+    /// The authorities whose certificates other gateways have.
+    pub ca_file: PathBuf,
+    /// The client certificate of this gateway, followed by the intermediate certificates. The other gateways list its
+    /// subject in `authentication.proxy`.
+    pub cert: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
 }
 
 /// Settings of watches.

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use stateway_model::{Execution, ProviderId, SubState};
 use stateway_provider_api::{
-    Capabilities, Description, Error, Explanation, Mapper, Observation, Provider, Registry,
-    classify,
+    ActiveGateway, Capabilities, Description, Error, Explanation, Mapper, Observation, Provider,
+    Registry, classify,
 };
 
 use tokio::sync::Notify;
@@ -160,6 +160,12 @@ impl Upstream {
     /// Whether the engine runs in this process.
     fn is_embedded(&self) -> bool {
         self.provider.is_embedded()
+    }
+
+    /// Where the gateway is reached that owns the store of the engine, if gateways share the store and call each
+    /// other.
+    pub(crate) fn active_gateway(&self) -> Option<ActiveGateway> {
+        self.provider.active_gateway()
     }
 
     /// Whether a write is under way: its caller should hear how it ended.

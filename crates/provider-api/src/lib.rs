@@ -57,7 +57,7 @@ pub use mapper::Mapper;
 pub use observation::{
     NativeState, Observation, ObservedDefinition, RetryEvidence, RetryPhase, StepObservation,
 };
-pub use provider::{Provider, one_by_one};
+pub use provider::{ActiveGateway, Provider, one_by_one};
 pub use registry::{Registration, Registry, RegistryError};
 pub use request::{
     CancelMode, CancelRequest, CompensationChoice, Count, EventOrder, Health, HistoryPage,

@@ -17,12 +17,12 @@ use thiserror::Error as ThisError;
 use crate::adapter::lock;
 use crate::filter::Hints;
 use crate::{
-    ApplyDefinitionRequest, Approvals, Call, CancelRequest, Capabilities, Count, DefinitionProblem,
-    DefinitionsPage, DefinitionsRequest, Description, Error, EventLog, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, NativeDefinition, Observation, PauseRequest,
-    PortableDefinitions, Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest,
-    RetryNowRequest, SignalRequest, StartRequest, Store, Triggers, Verb, View, WatchScope,
-    WatchStream, Workers,
+    ActiveGateway, ApplyDefinitionRequest, Approvals, Call, CancelRequest, Capabilities, Count,
+    DefinitionProblem, DefinitionsPage, DefinitionsRequest, Description, Error, EventLog, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, NativeDefinition, Observation,
+    PauseRequest, PortableDefinitions, Provider, PurgeRequest, Recovery, Result, ResumeRequest,
+    RetryFromRequest, RetryNowRequest, SignalRequest, StartRequest, Store, Triggers, Verb, View,
+    WatchScope, WatchStream, Workers,
 };
 
 /// A name that is not the name of a capability.
@@ -259,6 +259,10 @@ impl<P: Provider + ?Sized> Provider for Limited<P> {
 
     fn is_embedded(&self) -> bool {
         self.provider.is_embedded()
+    }
+
+    fn active_gateway(&self) -> Option<ActiveGateway> {
+        self.provider.active_gateway()
     }
 
     fn portable_definitions(&self) -> Option<&dyn PortableDefinitions> {

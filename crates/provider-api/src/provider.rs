@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use futures::stream;
+use futures::stream::{self, BoxStream};
 use stateway_model::ExecutionId;
 
 use crate::{
@@ -15,6 +15,10 @@ use crate::{
     WatchScope, WatchStream,
 };
 use crate::{Approvals, EventLog, PortableDefinitions, Recovery, Store, Triggers, Workers};
+
+/// The address of the gateway that owns a shared store, now and after each change; none while this gateway owns
+/// it, and while the address is not known.
+pub type ActiveGateway = BoxStream<'static, Option<Arc<str>>>;
 
 /// An adapter to one workflow engine.
 ///
@@ -326,6 +330,12 @@ pub trait Provider: Send + Sync + 'static {
     /// the gateway.
     fn is_embedded(&self) -> bool {
         false
+    }
+
+    /// The gateway that owns the store of this provider, while this gateway stands by. Only a provider whose
+    /// engine shares its store with other gateways has such a stream, and only if gateways may call each other.
+    fn active_gateway(&self) -> Option<ActiveGateway> {
+        None
     }
 
     /// Portable definitions. Requires [`Capabilities::portable_definitions`].

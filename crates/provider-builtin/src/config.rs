@@ -36,6 +36,9 @@ pub struct Config {
     /// How long after the last sign of life of a gateway another one takes over; `None`: 10 seconds.
     #[serde(deserialize_with = "some_duration")]
     pub store_lease: Option<Duration>,
+    /// Where other gateways that share the store reach this one: `http://127.0.0.1:7380` or
+    /// `https://gateway-1.example.org:7380`. A gateway that stands by then forwards its calls to the active one.
+    pub store_address: Option<String>,
     /// The maximum number of active executions; further executions are queued.
     pub max_active: usize,
     /// The maximum number of requests that wait for the engine; further ones are refused with `ENGINE_BUSY`.
@@ -91,6 +94,7 @@ impl Default for Config {
             store_ca_file: None,
             store_schema: None,
             store_lease: None,
+            store_address: None,
             max_active: engine.max_active,
             max_backlog: engine.max_backlog,
             max_payload_bytes: None,
@@ -213,6 +217,7 @@ impl Config {
                 ("store_ca_file", self.store_ca_file.is_some()),
                 ("store_schema", self.store_schema.is_some()),
                 ("store_lease", self.store_lease.is_some()),
+                ("store_address", self.store_address.is_some()),
             ];
             return match others.iter().find(|(_, is_set)| *is_set) {
                 Some((key, _)) => Err(wrong(key, "is set without `store`")),
@@ -252,6 +257,11 @@ impl Config {
             config = config
                 .with_lease(lease)
                 .map_err(|why| wrong("store_lease", &why))?;
+        }
+        if let Some(address) = &self.store_address {
+            config = config
+                .with_reached_at(address)
+                .map_err(|why| wrong("store_address", &why))?;
         }
         config.ca_file.clone_from(&self.store_ca_file);
         Ok(Some(config.with_name(&this_gateway())))

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::stream;
 use stateway_engine::{Engine, ListQuery, RequestKey, RetryFrom, Steer, Survey};
 use stateway_machine::ExecutionState;
 use stateway_model::{Event, ExecutionId, ProviderId};
 use stateway_provider_api::adapter::cursor::{self, LIST};
 use stateway_provider_api::adapter::page_size;
 use stateway_provider_api::{
-    Approvals, Call, CancelRequest, Count, Description, ErrorKind, EventLog, Health, HistoryPage,
-    HistoryRequest, ListPage, ListRequest, NativeState, Observation, PauseRequest,
+    ActiveGateway, Approvals, Call, CancelRequest, Count, Description, ErrorKind, EventLog, Health,
+    HistoryPage, HistoryRequest, ListPage, ListRequest, NativeState, Observation, PauseRequest,
     PortableDefinitions, Provider, PurgeRequest, Recovery, Result, ResumeRequest, RetryFromRequest,
     RetryNowRequest, SignalRequest, StartRequest, Store, Table, Triggers, Verb, View, WatchScope,
     WatchStream, Workers,
@@ -36,6 +37,8 @@ pub struct BuiltinProvider {
     reach: Option<Reach>,
     /// Where backups go; without it there are none.
     pub(crate) backups: Option<PathBuf>,
+    /// Whether gateways that share the store call each other.
+    has_peers: bool,
 }
 
 impl BuiltinProvider {
@@ -54,9 +57,9 @@ impl BuiltinProvider {
             path: config.shown_store(),
             error: Box::new(error),
         })?;
-        Self::over(engine, table)
-            .with_backups(config.backups.clone())
-            .reaching_out(id.as_str(), config)
+        let mut provider = Self::over(engine, table).with_backups(config.backups.clone());
+        provider.has_peers = config.store_address.is_some();
+        provider.reaching_out(id.as_str(), config)
     }
 
     /// A provider of an engine that is open already.
@@ -68,6 +71,7 @@ impl BuiltinProvider {
             line: Line::default(),
             reach: None,
             backups: None,
+            has_peers: false,
         }
     }
 
@@ -325,6 +329,21 @@ impl Provider for BuiltinProvider {
 
     fn is_embedded(&self) -> bool {
         true
+    }
+
+    fn active_gateway(&self) -> Option<ActiveGateway> {
+        if !self.has_peers {
+            return None;
+        }
+        let addresses =
+            stream::unfold((self.engine.active(), true), async |(mut active, first)| {
+                if !first {
+                    active.changed().await.ok()?;
+                }
+                let address = active.borrow_and_update().clone();
+                Some((address, (active, false)))
+            });
+        Some(Box::pin(addresses))
     }
 
     fn portable_definitions(&self) -> Option<&dyn PortableDefinitions> {

@@ -119,6 +119,7 @@ pub(super) fn not_started(error: &StartError) -> Failure {
     let exit = match error {
         StartError::NotLoopback(_)
         | StartError::Tls(_)
+        | StartError::Peers(_)
         | StartError::Authentication(_)
         | StartError::Access(_)
         | StartError::Audit(_) => Exit::Usage,

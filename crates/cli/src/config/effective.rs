@@ -8,8 +8,8 @@ use stateway_gateway::Settings;
 use stateway_model::ProviderId;
 
 use super::{
-    Access, AllowedOrigin, Audit, Authentication, Kind, Limits, Log, Otlp, Quotas, Server, Tls,
-    Watch,
+    Access, AllowedOrigin, Audit, Authentication, Kind, Limits, Log, Otlp, Peers, Quotas, Server,
+    Tls, Watch,
 };
 
 /// The configuration that counts.
@@ -70,6 +70,7 @@ impl Config {
         let origins = self.settings.allowed_origins.iter().cloned();
         server.allowed_origins = origins.map(AllowedOrigin).collect();
         server.tls = self.settings.tls.as_ref().map(Tls::of);
+        server.peers = self.settings.peers.as_ref().map(Peers::of);
         server.monitoring_listen = self.settings.monitoring_listen;
         let providers = self.providers.iter().map(|provider| {
             let limits = Limits::of(self.settings.upstream(&provider.id));

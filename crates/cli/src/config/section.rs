@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use stateway_gateway::{
-    Origin, OriginError, Settings, TlsSettings, UpstreamSettings, WatchSettings,
+    Origin, OriginError, PeerSettings, Settings, TlsSettings, UpstreamSettings, WatchSettings,
 };
 
 use stateway_identity::Secret;
@@ -95,6 +95,9 @@ section! {
         /// TLS on the port.
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<Tls>,
+        /// TLS to other gateways that share the store.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        peers: Option<Peers>,
     }
 }
 
@@ -162,6 +165,40 @@ impl Tls {
             client_ca: settings.client_ca.clone(),
             max_handshakes: Some(settings.max_handshakes),
             reload_interval: Some(settings.reload_interval.into()),
+        }
+    }
+}
+
+/// `[server.peers]`. Paths are relative to the file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peers {
+    /// The authorities of the other gateways.
+    pub ca_file: PathBuf,
+    /// The client certificate chain of this gateway.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl Peers {
+    /// The settings of the section in a file of this directory.
+    #[must_use]
+    pub fn settings(&self, directory: &Path) -> PeerSettings {
+        PeerSettings {
+            ca_file: directory.join(&self.ca_file),
+            cert: directory.join(&self.cert),
+            key: directory.join(&self.key),
+        }
+    }
+
+    /// The section with all values.
+    #[must_use]
+    pub fn of(settings: &PeerSettings) -> Self {
+        Self {
+            ca_file: settings.ca_file.clone(),
+            cert: settings.cert.clone(),
+            key: settings.key.clone(),
         }
     }
 }

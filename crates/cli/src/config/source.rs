@@ -90,6 +90,7 @@ fn combine(
     let origins = file.server.allowed_origins.into_iter();
     settings.allowed_origins = origins.map(|AllowedOrigin(origin)| origin).collect();
     settings.tls = file.server.tls.map(|tls| tls.settings(directory));
+    settings.peers = file.server.peers.map(|peers| peers.settings(directory));
     match file.authentication.settings(directory) {
         Ok(authentication) => settings.authentication = authentication,
         Err(message) => problems.push(Problem {
@@ -155,6 +156,7 @@ fn combine(
     }
     providers.sort_by(|a, b| a.id.cmp(&b.id));
     problems.extend(unusable::server(path, &settings));
+    problems.extend(unusable::peers(path, &settings, &providers));
     if let Some(tls) = &settings.tls {
         problems.extend(unusable::tls(path, tls));
     }

@@ -3,6 +3,7 @@
 //! Asked of the settings as they come out in the end, so that a mistake shows wherever its half is
 //! written. What is no value of its type at all is refused by `read`.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use stateway_gateway::{
     WatchSettings,
 };
 
-use super::Problem;
+use super::{Kind, Problem, ProviderConfig};
 
 /// More often than this, bookmarks are all that a stream carries.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
@@ -154,6 +155,94 @@ pub(super) fn tls(path: Option<&Path>, tls: &TlsSettings) -> Vec<Problem> {
         ),
     ];
     broken(path, "server.tls", rules)
+}
+
+/// The errors of gateways that call each other: `store_address` of a provider, and `[server.peers]`.
+pub(super) fn peers(
+    path: Option<&Path>,
+    settings: &Settings,
+    providers: &[ProviderConfig],
+) -> Vec<Problem> {
+    let address = |provider: &ProviderConfig| {
+        let address = provider.options.get("store_address");
+        address.and_then(|address| address.as_str().map(str::to_owned))
+    };
+    let found = |message: String| Problem {
+        file: path.map(Path::to_owned),
+        place: None,
+        message,
+    };
+    let shared = providers.iter().find_map(|it| Some((it, address(it)?)));
+    let Some((provider, address)) = shared else {
+        let unused = settings.peers.is_some().then(|| {
+            found("[server.peers] is used only with `store_address` of a provider".to_owned())
+        });
+        return unused.into_iter().collect();
+    };
+    let id = &provider.id;
+    let is_other =
+        |it: &&ProviderConfig| it.id != *id && matches!(it.kind, Kind::Builtin | Kind::Memory);
+    let mut problems: Vec<_> = providers
+        .iter()
+        .filter(is_other)
+        .map(|other| {
+            found(format!(
+                "provider {id}: `store_address` forwards every call to the gateway that owns this store, so provider \
+                 {}, whose engine runs in the gateway, needs a gateway of its own",
+                other.id
+            ))
+        })
+        .collect();
+    let is_encrypted = address.starts_with("https://");
+    let authentication = &settings.authentication;
+    let rules = if authentication.is_required() {
+        vec![
+            (
+                !is_encrypted,
+                "with [authentication], other gateways reach this one by TLS: write `https://host:port`",
+            ),
+            (
+                settings.tls.is_none(),
+                "with [authentication], other gateways reach this one by TLS: configure [server.tls]",
+            ),
+            (
+                settings.peers.is_none(),
+                "with [authentication], this gateway needs a client certificate for calls to other gateways: \
+                 configure [server.peers]",
+            ),
+            (
+                authentication.proxies.is_empty(),
+                "with [authentication], a gateway names the callers of the calls that it forwards: list the subjects \
+                 of the certificates of all gateways in `subjects` of [authentication.proxy]",
+            ),
+        ]
+    } else {
+        let is_open = is_encrypted || settings.tls.is_some() || !is_loopback(&address);
+        vec![
+            (
+                is_open,
+                "without [authentication], calls are forwarded only on this machine and without TLS: write \
+                 `http://127.0.0.1:port`, or configure [authentication], [server.tls] and [server.peers]",
+            ),
+            (
+                settings.peers.is_some(),
+                "[server.peers] is used only with [authentication]",
+            ),
+        ]
+    };
+    let broken = rules.into_iter().filter(|(broken, _)| *broken);
+    problems
+        .extend(broken.map(|(_, rule)| found(format!("provider {id}: `store_address`: {rule}"))));
+    problems
+}
+
+/// Whether the host of `http://host:port` is this machine.
+fn is_loopback(address: &str) -> bool {
+    let host = address.strip_prefix("http://").unwrap_or(address);
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let bare = host.trim_matches(['[', ']']);
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// The errors of `[authentication]`.

@@ -500,3 +500,44 @@ fn a_store_in_a_database_is_checked_without_the_database_and_its_secrets_are_nev
         refused.err
     );
 }
+
+#[test]
+fn a_gateway_that_others_reach_is_checked_for_a_safe_way() {
+    let store = "store = \"postgres://stateway@db.invalid/flows\"";
+    let provider = |address: &str| {
+        format!("[providers.p]\nkind = \"builtin\"\n{store}\nstore_address = \"{address}\"\n")
+    };
+    let refused = |config: &str, why: &str| {
+        let refused = check(config, &[]);
+        assert_ne!(refused.code, 0, "{config}");
+        assert!(refused.err.contains(why), "{why}: {}", refused.err);
+    };
+    let here = provider("http://127.0.0.1:7380");
+    check(&here, &[]).exits(0);
+    // Without authentication nobody proves who calls.
+    refused(&provider("http://192.0.2.1:7380"), "only on this machine");
+    refused(&provider("https://127.0.0.1:7380"), "only on this machine");
+    refused(
+        &provider("http://127.0.0.1"),
+        "is not the address of a gateway",
+    );
+    let peers = "[server.peers]\nca_file = \"a\"\ncert = \"b\"\nkey = \"c\"\n";
+    refused(&format!("{peers}{here}"), "only with [authentication]");
+    let alone = format!("{peers}[providers.p]\nkind = \"memory\"\n");
+    refused(&alone, "only with `store_address`");
+    let keys = "[authentication.api_keys]\nfile = \"keys.json\"\n";
+    for why in [
+        "write `https://host:port`",
+        "configure [server.tls]",
+        "configure [server.peers]",
+        "`subjects` of [authentication.proxy]",
+    ] {
+        refused(&format!("{keys}{here}"), why);
+    }
+    // Every call is forwarded, also those of the other provider.
+    let other = format!("{here}[providers.q]\nkind = \"memory\"\n");
+    refused(&other, "provider q");
+    let without_store =
+        "[providers.p]\nkind = \"builtin\"\nstore_address = \"http://127.0.0.1:1\"\n";
+    refused(without_store, "is set without `store`");
+}

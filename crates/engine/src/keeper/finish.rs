@@ -283,16 +283,16 @@ impl Keeper {
 
     /// The store could not be read or written: nothing of the turn happened.
     pub(super) fn break_off(&mut self, error: &StoreError) {
-        let standby = matches!(error, StoreError::Standby { .. });
-        if standby {
+        let standby = stand_by(error);
+        if standby.is_some() {
             tracing::warn!("{error}; this process takes over when the lease of the owner ends");
         } else {
             tracing::error!("the store does not work: {error}; nothing that was answered is lost");
             metrics::counter!("stateway_engine_write_failures_total").increment(1);
         }
         let error = EngineError::from_store(error);
-        if standby {
-            self.stand_by(&error);
+        if let Some(active) = standby {
+            self.stand_by(&error, active);
         }
         self.drop_turn(&error);
         self.broken = Some(Broken {
@@ -302,8 +302,8 @@ impl Keeper {
     }
 
     /// Another process owns the store: this process does not read it, and webhooks continue from what that process stores.
-    fn stand_by(&mut self, error: &EngineError) {
-        self.standing.lost(error.clone());
+    fn stand_by(&mut self, error: &EngineError, active: Option<&str>) {
+        self.standing.lost(error.clone(), active);
         self.sinks.clear();
         self.board.read_again();
     }
@@ -422,10 +422,10 @@ impl Keeper {
     /// The store could not be taken again. Callers get the newest reason.
     fn still_broken(&mut self, error: &StoreError) {
         tracing::debug!("the store still cannot be written: {error}");
-        let standby = matches!(error, StoreError::Standby { .. });
+        let standby = stand_by(error);
         let error = EngineError::from_store(error);
-        if standby {
-            self.stand_by(&error);
+        if let Some(active) = standby {
+            self.stand_by(&error, active);
         }
         if let Some(broken) = &mut self.broken {
             broken.error = error;
@@ -456,6 +456,14 @@ impl Keeper {
         if let Err(error) = written {
             tracing::warn!("old request ids cannot be removed: {error}");
         }
+    }
+}
+
+/// The address of the owner, if it is known, of a store that another process owns.
+fn stand_by(error: &StoreError) -> Option<Option<&str>> {
+    match error {
+        StoreError::Standby { address, .. } => Some(address.as_deref()),
+        _ => None,
     }
 }
 

@@ -21,6 +21,8 @@ pub enum StoreError {
     Standby {
         /// The gateway that owns the store, as people know it.
         owner: String,
+        /// Where other gateways reach it, if that is configured there.
+        address: Option<String>,
     },
     /// The server of the store does not answer.
     #[error("the store {store} cannot be reached: {why}")]

@@ -302,3 +302,115 @@ async fn a_connection_is_encrypted_and_the_certificate_of_the_server_is_checked(
         assert!(refused.message.contains("certificate"), "{refused:?}");
     }
 }
+
+/// The tables as version 1 created them.
+const FIRST_TABLES: &str = include_str!("../../src/store/postgres/migration/001_first.sql");
+
+/// A connection that uses the tables of one schema.
+async fn sql(server: &PostgresPeer, schema: &str) -> tokio_postgres::Client {
+    let url = server.url();
+    let connecting = tokio_postgres::connect(&url, tokio_postgres::NoTls);
+    let (client, connection) = connecting.await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    let prepare = format!("CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path = {schema}");
+    client.batch_execute(&prepare).await.unwrap();
+    client
+}
+
+async fn version(client: &tokio_postgres::Client) -> i64 {
+    let found = client
+        .query_one("SELECT max(version) FROM schema_version", &[])
+        .await;
+    found.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_of_the_version_before_are_migrated_and_used() {
+    let server = server();
+    let client = sql(&server, "before").await;
+    let create = format!(
+        "BEGIN; CREATE TABLE schema_version (version bigint PRIMARY KEY); {FIRST_TABLES} \
+         INSERT INTO schema_version VALUES (1); \
+         UPDATE shards SET epoch = 7, since = 5, turn = 3, position = 40, number = 20; COMMIT;"
+    );
+    client.batch_execute(&create).await.unwrap();
+    let engine = Engine::open(&place::on(&server, "before")).unwrap();
+    assert_eq!(version(&client).await, 2);
+    applied(&engine).await;
+    let started = engine.start(start_as("one")).await.unwrap();
+    assert!(started.number > 20, "{started:?}");
+    assert_eq!(ids(&engine).await, ["one".into()]);
+    drop(engine);
+    let row = client
+        .query_one("SELECT epoch, turn, address FROM shards", &[])
+        .await
+        .unwrap();
+    assert!(row.get::<_, i64>(0) > 7 && row.get::<_, i64>(1) > 3);
+    assert_eq!(row.get::<_, &str>(2), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_tables_are_refused_only_if_this_version_must_not_write_to_them() {
+    let server = server();
+    let config = place::on(&server, "newer");
+    let engine = Engine::open(&config).unwrap();
+    applied(&engine).await;
+    engine.start(start_as("one")).await.unwrap();
+    drop(engine);
+    let client = sql(&server, "newer").await;
+    let migrate = "INSERT INTO schema_version (version, writable_from) VALUES (3, 2)";
+    client.batch_execute(migrate).await.unwrap();
+    let engine = Engine::open(&config).unwrap();
+    engine.start(start_as("two")).await.unwrap();
+    assert_eq!(ids(&engine).await, ["two".into(), "one".into()]);
+    assert_eq!(version(&client).await, 3);
+    drop(engine);
+    let migrate = "INSERT INTO schema_version (version, writable_from) VALUES (4, 4)";
+    client.batch_execute(migrate).await.unwrap();
+    let refused = Engine::open(&config).unwrap_err();
+    assert_eq!(refused.reason, "STORE_TOO_NEW", "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_stands_by_learns_where_the_owner_is_reached() {
+    let server = server();
+    let reached_at = |address: &str| {
+        let mut config = place::on(&server, "reached");
+        let postgres = config.postgres.take().unwrap().with_reached_at(address);
+        config.postgres = Some(postgres.unwrap());
+        config
+    };
+    let active = |engine: &Engine| engine.active().borrow().as_deref().map(str::to_owned);
+    let eventually = async |engine: &Engine, address: Option<&str>| {
+        let mut active = engine.active();
+        let changed = active.wait_for(|active| active.as_deref() == address);
+        drop(
+            tokio::time::timeout(PATIENCE, changed)
+                .await
+                .unwrap()
+                .unwrap(),
+        );
+    };
+    let first = Engine::open(&reached_at("http://127.0.0.1:1")).unwrap();
+    let second = Engine::open(&reached_at("http://127.0.0.1:2")).unwrap();
+    let silent = Engine::open(&place::on(&server, "reached")).unwrap();
+    assert_eq!(active(&first), None);
+    assert_eq!(active(&second).as_deref(), Some("http://127.0.0.1:1"));
+    assert_eq!(active(&silent).as_deref(), Some("http://127.0.0.1:1"));
+    drop(first);
+    drop(silent);
+    eventually(&second, None).await;
+    applied(&second).await;
+    let third = Engine::open(&reached_at("http://127.0.0.1:3")).unwrap();
+    assert_eq!(active(&third).as_deref(), Some("http://127.0.0.1:2"));
+    // A gateway of version 1 becomes the owner, and leaves the address as it is.
+    let client = sql(&server, "reached").await;
+    let take = "UPDATE shards SET epoch = epoch + 1, since = epoch + 1, owner = 'another', \
+                lease_until = clock_timestamp() + interval '1 hour'";
+    client.batch_execute(take).await.unwrap();
+    eventually(&third, None).await;
+    refused(
+        &third.start(start_as("lost")).await.unwrap_err(),
+        "STORE_STANDBY",
+    );
+}

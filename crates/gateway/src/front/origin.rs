@@ -192,11 +192,8 @@ impl AllowedOrigins {
     }
 
     fn is_ours(&self, host: &str) -> bool {
-        let bare = host.trim_matches(['[', ']']);
-        let is_loopback = bare.eq_ignore_ascii_case("localhost")
-            || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         let is_configured = |origin: &Origin| origin.host.eq_ignore_ascii_case(host);
-        is_loopback || self.origins.iter().chain(&self.own).any(is_configured)
+        is_loopback(host) || self.origins.iter().chain(&self.own).any(is_configured)
     }
 
     fn contains(&self, origin: &HeaderValue) -> bool {
@@ -204,6 +201,13 @@ impl AllowedOrigins {
         let mut known = self.origins.iter();
         known.any(|known| known.text.as_bytes().eq_ignore_ascii_case(origin))
     }
+}
+
+/// Whether a host is this machine.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_matches(['[', ']']);
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Whether this is the origin of pages that were fetched from this host, as this end sees it.

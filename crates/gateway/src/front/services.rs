@@ -18,6 +18,7 @@ use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::{Service, ServiceExt};
 
+use super::forward::{Forward, Unsent};
 use super::peer::{Peer, VisitorAddress};
 use super::proven::{self, ProvenWait};
 use crate::audit::Auditor;
@@ -52,6 +53,8 @@ impl NamedHandler {
 pub(crate) struct Services {
     handlers: Arc<[NamedHandler]>,
     audit: Option<Arc<Auditor>>,
+    /// The way to the gateway that owns a shared store.
+    forward: Option<Arc<Forward>>,
 }
 
 impl Services {
@@ -59,7 +62,14 @@ impl Services {
         Self {
             handlers: services.into(),
             audit,
+            forward: None,
         }
+    }
+
+    /// The same, while another gateway may own the store and answer the calls.
+    pub(crate) fn with_forward(mut self, forward: Option<Arc<Forward>>) -> Self {
+        self.forward = forward;
+        self
     }
 
     /// The same services for callers inside the process.
@@ -90,7 +100,7 @@ impl Services {
         };
         let audit = self.audit.clone();
         let record = audit.map(|audit| audit.stream_refusal(&request));
-        if kind == CallKind::Start {
+        if kind == CallKind::Start && self.forward_of(&request).is_none() {
             // The start itself has an answer, whatever becomes of the proof.
             request
                 .extensions_mut()
@@ -117,7 +127,31 @@ impl Services {
         .boxed()
     }
 
+    /// Answers here, or by the gateway that owns the store. That gateway then writes the audit record.
     fn serve(&self, request: Request<Body>) -> Answer {
+        let Some(forward) = self.forward_of(&request).cloned() else {
+            return self.serve_here(request);
+        };
+        let services = self.clone();
+        async move {
+            match forward.send(request).await {
+                Ok(response) => Ok(response),
+                Err(unsent) => {
+                    let Unsent(request) = *unsent;
+                    services.serve_here(request).await
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// The way to the gateway that answers a call, if another one does.
+    fn forward_of(&self, request: &Request<Body>) -> Option<&Arc<Forward>> {
+        let forward = self.forward.as_ref();
+        forward.filter(|forward| forward.takes(request))
+    }
+
+    fn serve_here(&self, request: Request<Body>) -> Answer {
         match self.find(request.uri().path()) {
             Some(at) => {
                 let Some(audit) = self.audit.clone() else {

@@ -10,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use crate::front::{Forward, Standby};
+
 use super::{BREAKER_OPEN, PROVIDER_BUSY, Upstream, Upstreams};
 
 /// Whether a provider answers.
@@ -148,6 +150,8 @@ pub(crate) struct Prober {
     pub(crate) upstreams: Arc<Upstreams>,
     pub(crate) engines: Arc<EngineHealth>,
     pub(crate) reporter: HealthReporter,
+    /// The way to the gateway that owns a shared store.
+    pub(crate) forward: Option<Arc<Forward>>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -160,6 +164,7 @@ impl Prober {
                 () = self.stop.cancelled() => return,
                 report = upstream.ask() => report,
             };
+            let report = self.with_active_gateway(&upstream, report);
             let serving = report.serving;
             if serving != before {
                 tracing::info!(
@@ -188,6 +193,30 @@ impl Prober {
                 () = tokio::time::sleep(pause) => {}
                 () = upstream.reconnected() => {}
             }
+        }
+    }
+
+    /// The report of a provider whose calls another gateway answers: it serves as long as that gateway is reached.
+    fn with_active_gateway(&self, upstream: &Upstream, report: Report) -> Report {
+        let is_shared = report.serving == Serving::No && upstream.active_gateway().is_some();
+        let forward = self.forward.as_ref().filter(|_| is_shared);
+        match forward.and_then(|forward| forward.standby()) {
+            Some(Standby::Forwards(address)) => Report {
+                serving: Serving::Yes,
+                detail: format!(
+                    "this gateway stands by; the active gateway at {address} answers its calls"
+                ),
+                engine_version: report.engine_version,
+                checked: report.checked,
+            },
+            Some(Standby::Unreached(address)) => Report {
+                detail: format!(
+                    "{}; the active gateway at {address} cannot be reached",
+                    report.detail
+                ),
+                ..report
+            },
+            None => report,
         }
     }
 

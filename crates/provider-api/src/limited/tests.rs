@@ -150,6 +150,10 @@ impl Provider for Probe {
         true
     }
 
+    fn active_gateway(&self) -> Option<ActiveGateway> {
+        Some(Box::pin(futures::stream::empty()))
+    }
+
     fn event_log(&self) -> Option<&dyn EventLog> {
         Some(self)
     }
@@ -457,6 +461,7 @@ fn restarts_and_violations_are_passed_on() {
 #[test]
 fn an_extension_is_passed_on_unless_it_is_off() {
     assert!(limited(&probe(), &[]).is_embedded());
+    assert!(limited(&probe(), &[]).active_gateway().is_some());
     assert!(limited(&probe(), &[]).event_log().is_some());
     assert!(limited(&probe(), &["event_log"]).event_log().is_none());
     // The probe has no other extension, whatever its capabilities say.

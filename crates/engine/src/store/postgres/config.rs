@@ -13,6 +13,8 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(10);
 const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// The schema of the tables unless configured.
 const DEFAULT_SCHEMA: &str = "stateway";
+/// A host name has at most 253 characters.
+const LONGEST_ADDRESS: usize = 300;
 /// PostgreSQL cuts longer names.
 const LONGEST_SCHEMA: usize = 63;
 
@@ -27,6 +29,8 @@ pub struct PostgresConfig {
     pub(super) lease: Duration,
     /// This gateway, for people.
     pub(super) name: String,
+    /// Where other gateways reach this one.
+    pub(super) reached_at: Option<String>,
 }
 
 /// The source of a password.
@@ -97,6 +101,7 @@ impl PostgresConfig {
             schema: DEFAULT_SCHEMA.to_owned(),
             lease: DEFAULT_LEASE,
             name: format!("process {}", std::process::id()),
+            reached_at: None,
         })
     }
 
@@ -144,6 +149,32 @@ impl PostgresConfig {
     pub fn with_name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
+    }
+
+    /// The same with the address at which other gateways reach this one. A gateway that stands by learns it from the
+    /// store.
+    ///
+    /// # Errors
+    /// Not a plain address.
+    pub fn with_reached_at(mut self, address: &str) -> Result<Self, String> {
+        let rest = ["http://", "https://"].iter();
+        let host = rest
+            .filter_map(|scheme| address.strip_prefix(scheme))
+            .next();
+        let (name, port) = host
+            .and_then(|host| host.rsplit_once(':'))
+            .unwrap_or_default();
+        let is_plain = name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte));
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+        if name.is_empty() || !is_plain || !is_port || address.len() > LONGEST_ADDRESS {
+            return Err(format!(
+                "`{address}` is not the address of a gateway: write `http://host:port` or `https://host:port`"
+            ));
+        }
+        self.reached_at = Some(address.to_owned());
+        Ok(self)
     }
 
     /// The address for people: user, hosts and database.
@@ -223,6 +254,22 @@ mod tests {
         let config = PostgresConfig::new("postgres://a@b/c").unwrap();
         for wrong in ["", "A", "a-b", "1a", "pg_a", "a\"b"] {
             assert!(config.clone().with_schema(wrong).is_err(), "{wrong}");
+        }
+        for wrong in [
+            "",
+            "127.0.0.1:7380",
+            "http://127.0.0.1",
+            "http://127.0.0.1:0",
+            "http://127.0.0.1:7380/",
+            "http://a@b:7380",
+            "ftp://127.0.0.1:7380",
+            "https://:7380",
+        ] {
+            assert!(config.clone().with_reached_at(wrong).is_err(), "{wrong}");
+        }
+        for right in ["http://[::1]:7380", "https://gateway-1.example.org:7380"] {
+            let config = config.clone().with_reached_at(right).unwrap();
+            assert_eq!(config.reached_at.as_deref(), Some(right));
         }
         assert!(config.with_lease(Duration::from_millis(999)).is_err());
     }

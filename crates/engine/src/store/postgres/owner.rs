@@ -6,11 +6,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use stateway_lease::{Answer, Effect, Ownership, Request};
@@ -28,13 +28,15 @@ use crate::Faults;
 use crate::request::{DefinitionRecord, DisabledTrigger, EventRecord, ListQuery};
 use crate::store::layer::layered_reading;
 use crate::store::{
-    Answered, Branch, Commit, DefinitionReading, EachRow, Epoch, ExecutionRow, Hash, LogReading,
-    Reading, RequestReading, Result, RowReading, Snapshot, Store, StoreError, Turn,
+    Answered, Branch, Commit, DefinitionReading, EachRow, Epoch, ExecutionRow, Hash, LeaseClock,
+    LeaseEnd, LogReading, Reading, RequestReading, Result, RowReading, Snapshot, Store, StoreError,
+    Turn,
 };
 
 /// Becomes the owner if the lease has ended, the store was released, or this process owns it.
 const TAKE: &str = "UPDATE shards SET epoch = epoch + 1, \
      since = CASE WHEN owner = $1 THEN since ELSE epoch + 1 END, owner = $1, owner_name = $2, \
+     address = $4, address_since = CASE WHEN owner = $1 THEN since ELSE epoch + 1 END, \
      lease_until = clock_timestamp() + make_interval(secs => $3::float8) \
      WHERE id = 0 AND (owner IS NULL OR owner = $1 OR lease_until < clock_timestamp()) \
      RETURNING epoch, since, turn, position";
@@ -42,9 +44,12 @@ const TAKE: &str = "UPDATE shards SET epoch = epoch + 1, \
 const FENCE: &str = "WITH fence AS (UPDATE shards SET turn = turn + 1, position = $3, \
      number = greatest(number, $4), lease_until = clock_timestamp() + make_interval(secs => $5::float8) \
      WHERE id = 0 AND epoch = $1 AND turn = $2 RETURNING 1) SELECT 1 / count(*) FROM fence";
+/// Gateways before version 2 of the tables write no address, and leave that of the owner before them.
+const OWNER: &str = "SELECT owner_name, CASE WHEN owner IS NOT NULL AND address_since = since THEN address ELSE '' END \
+     FROM shards WHERE id = 0";
 const RENEW: &str = "UPDATE shards SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) \
      WHERE id = 0 AND epoch = $1 RETURNING 1";
-const RELEASE: &str = "UPDATE shards SET owner = NULL, owner_name = '', lease_until = '-infinity' \
+const RELEASE: &str = "UPDATE shards SET owner = NULL, owner_name = '', address = '', lease_until = '-infinity' \
      WHERE id = 0 AND epoch = $1 RETURNING 1";
 /// Commits are never acknowledged before they are on disk. A stronger setting of the server stays.
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false) \
@@ -103,6 +108,10 @@ impl Store for OwnedStore<Box<PostgresReader>> {
         self.owner.check()
     }
 
+    fn lease(&self) -> Option<Arc<LeaseEnd>> {
+        Some(Arc::clone(&self.owner.known.lease))
+    }
+
     fn commit(&mut self, turn: &Turn) -> Commit {
         self.owner.state().commit(turn)
     }
@@ -124,19 +133,16 @@ pub(super) struct Owner {
 /// What is known without asking the server, and without waiting for whoever asks it.
 #[derive(Debug)]
 struct Known {
-    /// The address for people.
-    store: String,
-    /// The end of the lease by the clock of this process; none while it is not the owner.
-    lease_until: Mutex<Option<Instant>>,
+    lease: Arc<LeaseEnd>,
+    /// Whether the memory of the keeper is what the store has. It is again after [`State::own`].
+    valid: AtomicBool,
     /// The position of the last event.
     position: AtomicI64,
 }
 
 impl Known {
-    fn lease(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.lease_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn is_valid(&self) -> bool {
+        self.valid.load(Ordering::Acquire)
     }
 }
 
@@ -144,8 +150,8 @@ impl Owner {
     /// The ownership, and a thread that renews the lease while this process is the owner.
     pub(super) fn start(server: Arc<Server>, faults: Faults) -> Result<Arc<Self>> {
         let known = Arc::new(Known {
-            store: server.shown.clone(),
-            lease_until: Mutex::new(None),
+            lease: Arc::new(LeaseEnd::new(server.shown.clone())),
+            valid: AtomicBool::new(false),
             position: AtomicI64::new(0),
         });
         let (renewing, stop) = channel();
@@ -157,9 +163,8 @@ impl Owner {
                 faults,
                 session: None,
                 ownership: Ownership::default(),
-                valid: false,
                 dead: false,
-                renewed: Instant::now(),
+                renewed: LeaseClock::now(),
                 known: Arc::clone(&known),
             }),
             known,
@@ -179,14 +184,11 @@ impl Owner {
 
     /// Fails once the lease has ended by the clock of this process, or was lost.
     fn check(&self) -> Result<()> {
-        let until = *self.known.lease();
-        if until.is_some_and(|until| Instant::now() < until) {
-            return Ok(());
+        if self.known.is_valid() {
+            self.known.lease.check()
+        } else {
+            Err(self.known.lease.ended())
         }
-        Err(StoreError::Unreachable {
-            store: self.known.store.clone(),
-            why: "the lease of the store has ended or was lost".to_owned(),
-        })
     }
 
     /// Gives the store up, so that another process need not wait for the end of the lease.
@@ -222,12 +224,10 @@ struct State {
     faults: Faults,
     session: Option<Session>,
     ownership: Ownership,
-    /// Whether the memory of the keeper is what the store has. It is again after [`State::own`].
-    valid: bool,
     /// A test has let the process die.
     dead: bool,
     /// When the last request was sent that extended the lease.
-    renewed: Instant,
+    renewed: LeaseClock,
     known: Arc<Known>,
 }
 
@@ -251,10 +251,10 @@ impl State {
         if self.ownership.epoch().is_none() {
             self.take()?;
         }
-        self.valid = true;
-        self.ownership
-            .epoch()
-            .ok_or_else(|| self.standby("another gateway".to_owned()))
+        let epoch = self.ownership.epoch();
+        let epoch = epoch.ok_or_else(|| self.standby())?;
+        self.known.valid.store(true, Ordering::Release);
+        Ok(epoch)
     }
 
     /// Becomes the owner; what that says about turns whose outcome was open.
@@ -262,7 +262,7 @@ impl State {
         let Some(request) = self.ownership.take() else {
             return Ok(Vec::new());
         };
-        let sent = Instant::now();
+        let sent = LeaseClock::now();
         let taken = match self.ask_for_store() {
             Ok(taken) => taken,
             Err(error) => {
@@ -272,8 +272,8 @@ impl State {
         };
         let Some((answer, position)) = taken else {
             self.ownership.answered(request, Answer::Refused);
-            let owner = self.owner_name();
-            return Err(self.standby(owner));
+            self.known.lease.end();
+            return Err(self.standby());
         };
         let effects = self.ownership.answered(request, answer);
         self.known.position.store(position, Ordering::Release);
@@ -287,9 +287,10 @@ impl State {
 
     fn ask_for_store(&mut self) -> Result<Option<(Answer, i64)>> {
         let (id, name) = (self.id.clone(), self.server.config.name.clone());
+        let address = self.server.config.reached_at.clone().unwrap_or_default();
         let lease = self.lease();
         let session = self.session()?;
-        let Some(row) = session.row(TAKE, &[&id, &name, &lease])? else {
+        let Some(row) = session.row(TAKE, &[&id, &name, &lease, &address])? else {
             return Ok(None);
         };
         let number = |at| field::<i64>(&row, at).map(i64::unsigned_abs);
@@ -320,7 +321,7 @@ impl State {
     }
 
     fn store(&mut self, turn: &Turn) -> Commit {
-        let request = if self.valid {
+        let request = if self.known.is_valid() {
             self.ownership.write()
         } else {
             None
@@ -329,7 +330,7 @@ impl State {
             let shown = &self.server.shown;
             return Commit::Failed(unreachable(shown, "the lease of the store was lost"));
         };
-        let sent = Instant::now();
+        let sent = LeaseClock::now();
         let position = self.known.position.load(Ordering::Acquire) + turn.appends.len() as i64;
         match self.send(request, turn, position) {
             Sent::Stored => {
@@ -346,8 +347,8 @@ impl State {
             Sent::Fenced => {
                 self.ownership.answered(request, Answer::Failed);
                 self.lose();
-                let owner = self.owner_name();
-                Commit::Fenced(self.standby(owner))
+                self.known.lease.end();
+                Commit::Fenced(self.standby())
             }
             Sent::Unknown(error) => {
                 self.ownership.answered(request, Answer::Unknown);
@@ -362,6 +363,10 @@ impl State {
         self.session = None;
         let since = self.ownership.since();
         let taken = self.take();
+        if taken.is_ok() && self.ownership.since() != since {
+            // Another process was the owner meanwhile: what is in memory may be old.
+            self.known.lease.end();
+        }
         let stored = |effects: &Vec<Effect>| match request {
             Request::Write { position, .. } => effects.contains(&Effect::Acknowledge(position)),
             _ => true,
@@ -447,7 +452,7 @@ impl State {
 
     /// Renews the lease if no turn has done so lately.
     fn renew_in_time(&mut self, every: Duration) {
-        if self.valid && !self.dead && self.renewed.elapsed() >= every {
+        if self.known.is_valid() && !self.dead && self.renewed.elapsed() >= every {
             self.renew();
         }
     }
@@ -456,7 +461,7 @@ impl State {
         let Some(request @ Request::Renew { epoch }) = self.ownership.renew() else {
             return;
         };
-        let sent = Instant::now();
+        let sent = LeaseClock::now();
         let lease = self.lease();
         let epoch = i64::try_from(epoch).unwrap_or(i64::MAX);
         let renewed = self
@@ -470,6 +475,7 @@ impl State {
             Ok(None) => {
                 self.ownership.answered(request, Answer::Failed);
                 self.lose();
+                self.known.lease.end();
             }
             Err(error) => {
                 self.ownership.answered(request, Answer::Unknown);
@@ -481,8 +487,8 @@ impl State {
     }
 
     fn release(&mut self) {
-        self.valid = false;
-        *self.known.lease() = None;
+        self.lose();
+        self.known.lease.end();
         let Some(request @ Request::Release { epoch }) = self.ownership.release() else {
             return;
         };
@@ -500,15 +506,14 @@ impl State {
     }
 
     /// The lease lasts from when a request was sent that extended it.
-    fn extended(&mut self, sent: Instant) {
+    fn extended(&mut self, sent: LeaseClock) {
         self.renewed = sent;
-        *self.known.lease() = Some(sent + self.server.config.lease);
+        self.known.lease.extend(sent, self.server.config.lease);
     }
 
     /// The memory of the keeper may differ from the store.
-    fn lose(&mut self) {
-        self.valid = false;
-        *self.known.lease() = None;
+    fn lose(&self) {
+        self.known.valid.store(false, Ordering::Release);
     }
 
     /// The connection, which is made if there is none.
@@ -531,21 +536,21 @@ impl State {
             .ok_or_else(|| unreachable(&self.server.shown, "there is no connection"))
     }
 
-    /// The owner for people.
-    fn owner_name(&mut self) -> String {
+    /// Another process owns the store: who, and where it is reached.
+    fn standby(&mut self) -> StoreError {
         let read = self
             .session()
-            .and_then(|session| session.row("SELECT owner_name FROM shards WHERE id = 0", &[]));
-        let name = read
+            .and_then(|session| session.row(OWNER, &[]))
             .ok()
-            .flatten()
-            .and_then(|row| field::<String>(&row, 0).ok());
-        name.filter(|name| !name.is_empty())
-            .unwrap_or_else(|| "another gateway".to_owned())
-    }
-
-    fn standby(&self, owner: String) -> StoreError {
-        StoreError::Standby { owner }
+            .flatten();
+        let text = |at| {
+            let text = read.as_ref().and_then(|row| field::<String>(row, at).ok());
+            text.filter(|text| !text.is_empty())
+        };
+        StoreError::Standby {
+            owner: text(0).unwrap_or_else(|| "another gateway".to_owned()),
+            address: text(1),
+        }
     }
 
     /// The lease in seconds.

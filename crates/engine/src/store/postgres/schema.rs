@@ -1,4 +1,7 @@
 //! The tables, and how an older database becomes a present one.
+//!
+//! A newer gateway migrates the tables while older ones serve. Each step says which versions may still write
+//! afterwards: an older gateway goes on with newer tables unless it would damage them.
 
 use std::time::Duration;
 
@@ -6,33 +9,77 @@ use super::row::field;
 use super::session::{Server, Session};
 use crate::store::{Result, StoreError};
 
-/// The scripts that lead from each version to the next. A script that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migration/001_first.sql")];
+/// One step from a version of the tables to the next.
+struct Migration {
+    /// A script that was released is never changed.
+    script: &'static str,
+    /// The oldest version whose gateways may write to the tables afterwards.
+    writable_from: i64,
+}
+
+/// The steps that lead from each version to the next.
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        script: include_str!("migration/001_first.sql"),
+        writable_from: 1,
+    },
+    Migration {
+        script: include_str!("migration/002_address.sql"),
+        writable_from: 1,
+    },
+];
 /// The version that this build writes.
 const VERSION: i64 = MIGRATIONS.len() as i64;
+/// The first version whose tables say which versions may write.
+const FIRST_WITH_WRITERS: i64 = 2;
 /// Gateways that start at the same time migrate one after the other: "Stwy".
 const LOCK: i64 = 0x5374_7779;
 /// How long a migration may take.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
-/// Makes sure that the tables are those of this build.
+/// The version of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    /// Zero if there are no tables.
+    version: i64,
+    /// The oldest version whose gateways may write.
+    writable_from: i64,
+}
+
+/// Makes sure that this build can use the tables.
 pub(super) fn ensure(server: &Server, session: &Session) -> Result<()> {
-    if check(server, version(session)?)? < VERSION {
+    if check(server, found(session)?)? < VERSION {
         migrate(server)?;
     }
     Ok(())
 }
 
-/// The version that was found, unless it is newer than this build.
-fn check(server: &Server, found: i64) -> Result<i64> {
-    if found > VERSION {
+/// The version that was found, unless this build may not write to such tables.
+fn check(server: &Server, found: Found) -> Result<i64> {
+    if found.writable_from > VERSION {
         return Err(StoreError::Newer {
             store: server.shown.clone(),
-            found,
+            found: found.version,
             known: VERSION,
         });
     }
-    Ok(found)
+    Ok(found.version)
+}
+
+fn found(session: &Session) -> Result<Found> {
+    let version = version(session)?;
+    if version < FIRST_WITH_WRITERS {
+        return Ok(Found {
+            version,
+            writable_from: version,
+        });
+    }
+    let row = session.row("SELECT max(writable_from) FROM schema_version", &[])?;
+    let writable_from: Option<i64> = row.map_or(Ok(None), |row| field(&row, 0))?;
+    Ok(Found {
+        version,
+        writable_from: writable_from.unwrap_or(version),
+    })
 }
 
 /// The version of the tables; zero if there are none.
@@ -52,17 +99,22 @@ fn migrate(server: &Server) -> Result<()> {
     session.batch(&format!("SELECT pg_advisory_lock({LOCK})"), PATIENCE)?;
     let schema = &server.config.schema;
     session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"), PATIENCE)?;
-    let found = check(server, version(&session)?)?;
+    let found = check(server, found(&session)?)?;
     if found == 0 {
         refuse_other_tables(server, &session)?;
     }
-    for (number, script) in (1..)
-        .zip(MIGRATIONS)
-        .skip(usize::try_from(found).unwrap_or(0))
-    {
+    let steps = (1..).zip(MIGRATIONS);
+    for (number, migration) in steps.skip(usize::try_from(found).unwrap_or(0)) {
+        let script = migration.script;
+        let columns = if number < FIRST_WITH_WRITERS {
+            format!("(version) VALUES ({number})")
+        } else {
+            let writable_from = migration.writable_from;
+            format!("(version, writable_from) VALUES ({number}, {writable_from})")
+        };
         let step = format!(
             "BEGIN;\nCREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY);\n{script}\n\
-             INSERT INTO schema_version VALUES ({number});\nCOMMIT;"
+             INSERT INTO schema_version {columns};\nCOMMIT;"
         );
         session.batch(&step, PATIENCE)?;
         tracing::info!(
@@ -96,12 +148,22 @@ mod tests {
     use super::MIGRATIONS;
 
     #[test]
+    fn no_step_allows_only_versions_that_do_not_exist() {
+        for (number, migration) in (1..).zip(MIGRATIONS) {
+            assert!((1..=number).contains(&migration.writable_from), "{number}");
+        }
+    }
+
+    #[test]
     fn a_script_that_was_released_is_never_changed() {
-        let hashes = MIGRATIONS.iter().map(|script| {
-            let hash = Sha256::digest(script);
+        let hashes = MIGRATIONS.iter().map(|migration| {
+            let hash = Sha256::digest(migration.script);
             let hash = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
             hash.collect::<String>()
         });
-        assert_eq!(hashes.collect::<Vec<_>>(), ["96c4536b834815a8"]);
+        assert_eq!(
+            hashes.collect::<Vec<_>>(),
+            ["96c4536b834815a8", "412dc83818ca7337"]
+        );
     }
 }
