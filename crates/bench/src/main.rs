@@ -40,7 +40,10 @@ fn main() -> Outcome<()> {
             let socket = std::env::args().nth(2).ok_or("a provider needs a socket")?;
             threads?.block_on(remote::serve_memory(&socket))
         }
-        Some("hosts") => threads?.block_on(hosts::run(number("--nodes")?.unwrap_or(3))),
+        Some("hosts") => match text("--engine").as_deref() {
+            Some("temporal") => threads?.block_on(hosts::temporal::run()),
+            _ => threads?.block_on(hosts::restate::run(number("--nodes")?.unwrap_or(3))),
+        },
         Some("temporal") => thread?.block_on(temporal::run()),
         // The gateway, its keeper, the worker and the load share the machine. Worker and load need one
         // thread each.

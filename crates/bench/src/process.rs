@@ -41,11 +41,13 @@ pub(crate) async fn stateway_with(config: &Path) -> Outcome<Server> {
     start(binary, &arguments).await
 }
 
-/// The host of the only provider of this configuration.
-pub(crate) async fn stateway_host(config: &Path) -> Outcome<Server> {
+/// The host of the only provider of this configuration, once it prints this.
+pub(crate) async fn stateway_host(config: &Path, ready: &str) -> Outcome<Server> {
     let binary = std::env::current_exe()?.with_file_name("stateway");
     let config = config.to_str().ok_or("the path is not text")?;
-    start(binary, &["host", "--log", "warn", "--config", config]).await
+    let mut server = spawn(&binary, &["host", "--log", "warn", "--config", config])?;
+    server.until(|line| line.contains(ready)).await?;
+    Ok(server)
 }
 
 /// The gateway with this configuration at this address, once it listens.
@@ -109,23 +111,32 @@ fn spawn(binary: &Path, arguments: &[&str]) -> Outcome<Server> {
 impl Server {
     /// Waits until the server prints its address.
     async fn listen(&mut self) -> Outcome<()> {
+        let is_url = |word: &&str| word.starts_with("http://") || word.starts_with("https://");
+        let line = self.until(|line| line.split_whitespace().any(|word| is_url(&word)));
+        let line = line.await?;
+        let mut words = line.split_whitespace();
+        words
+            .find(is_url)
+            .unwrap_or_default()
+            .clone_into(&mut self.url);
+        Ok(())
+    }
+
+    /// Waits until the server prints such a line.
+    async fn until(&mut self, is_wanted: impl Fn(&str) -> bool) -> Outcome<String> {
         let stderr = self.child.stderr.take().ok_or("no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
         let mut printed = Vec::new();
         while let Some(line) = lines.next_line().await? {
-            let url = line
-                .split_whitespace()
-                .find(|word| word.starts_with("http://") || word.starts_with("https://"));
-            if let Some(url) = url {
-                url.clone_into(&mut self.url);
+            if is_wanted(&line) {
                 // Later messages must not fill the pipe.
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Ok(());
+                return Ok(line);
             }
             printed.push(line);
         }
         Err(format!(
-            "the server ended before it listened: {}",
+            "the server ended before it was ready: {}",
             printed.join("; ")
         )
         .into())

@@ -1,9 +1,9 @@
 //! A real Temporal server behind the gateway: the provider's read and GetExecution beside the bare description, a
 //! watch of a thousand workflows, a hundred of them between attempts, and a watch for each of some of them.
 
-mod lab;
+pub(crate) mod lab;
 mod overhead;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -57,7 +57,7 @@ pub(crate) async fn run() -> Outcome<()> {
     }
 }
 
-fn load() -> String {
+pub(crate) fn load() -> String {
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     loads.split(' ').next().unwrap_or_default().to_owned()
 }

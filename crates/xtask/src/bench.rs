@@ -5,6 +5,7 @@ use std::process::Command;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::crash::HostEngine;
 use crate::run::{cargo, own, root, succeed, target};
 use crate::{peers, soak};
 
@@ -53,9 +54,13 @@ enum What {
     /// GetExecution against the bare query on a real Restate server, and a watch on 1,000
     /// invocations
     Restate,
-    /// Chains of five steps with 64 under way on a host inside a real Restate server, and inside a cluster
+    /// Chains of five steps with 64 under way on a host inside a real Restate server, and inside a cluster; or beside plain
+    /// chains of five activities on a real Temporal server
     Hosts {
-        /// Number of servers of the cluster; 1 leaves the cluster out
+        /// Engine of the hosts
+        #[arg(long, value_enum, default_value = "restate")]
+        engine: HostEngine,
+        /// With Restate: number of servers of the cluster; 1 leaves the cluster out
         #[arg(long, default_value_t = 3)]
         nodes: u64,
     },
@@ -87,7 +92,14 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         What::HalfOpen => from_outside(&["half-open"], &[]),
         What::Remote => from_outside(&["remote"], &[]),
         What::Restate => from_outside(&["restate"], &peers::restate()?),
-        What::Hosts { nodes } => {
+        What::Hosts {
+            engine: HostEngine::Temporal,
+            ..
+        } => from_outside(&["hosts", "--engine", "temporal"], &peers::temporal()?),
+        What::Hosts {
+            engine: HostEngine::Restate,
+            nodes,
+        } => {
             let [(name, server), _] = peers::restate_for_chains()?;
             let nodes = nodes.to_string();
             from_outside(&["hosts", "--nodes", &nodes], &[(name, server)])

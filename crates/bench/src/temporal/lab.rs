@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ impl Lab {
     pub(super) async fn new() -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let (port, metrics) = (free_port()?, free_port()?);
-        let server = server(port, metrics, &folder)?;
+        let server = server((port, metrics), folder.path(), &[])?;
         let address = format!("http://127.0.0.1:{port}");
         until_it_answers(&address).await?;
         let worker = worker(port, &folder).await?;
@@ -91,14 +91,19 @@ impl Lab {
     }
 }
 
-/// With a database file, as a server that keeps its state has it.
-fn server(port: u16, metrics: u16, folder: &TempDir) -> Outcome<Child> {
+/// With a database file, as a server that keeps its state has it, and with these namespaces beside `default`.
+pub(crate) fn server(
+    (port, metrics): (u16, u16),
+    folder: &Path,
+    namespaces: &[&str],
+) -> Outcome<Child> {
     let (port, metrics, http) = (
         port.to_string(),
         metrics.to_string(),
         free_port()?.to_string(),
     );
-    let server = Command::new(peer("STATEWAY_TEMPORAL_SERVER")?)
+    let mut server = Command::new(peer("STATEWAY_TEMPORAL_SERVER")?);
+    server
         .args(["server", "start-dev", "--headless", "--ip", "127.0.0.1"])
         .args([
             "--port",
@@ -110,7 +115,7 @@ fn server(port: u16, metrics: u16, folder: &TempDir) -> Outcome<Child> {
         ])
         .args(["--log-level", "error"])
         .arg("--db-filename")
-        .arg(folder.path().join("temporal.db"))
+        .arg(folder.join("temporal.db"))
         .args(["--sqlite-pragma", "journal_mode=wal"])
         .args(["--sqlite-pragma", "synchronous=normal"])
         .args([
@@ -120,12 +125,14 @@ fn server(port: u16, metrics: u16, folder: &TempDir) -> Outcome<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    Ok(server)
+        .kill_on_drop(true);
+    for namespace in namespaces {
+        server.args(["--namespace", namespace]);
+    }
+    Ok(server.spawn()?)
 }
 
-async fn until_it_answers(address: &str) -> Outcome<()> {
+pub(crate) async fn until_it_answers(address: &str) -> Outcome<()> {
     let until = Instant::now() + PATIENCE;
     loop {
         let answered = async {
@@ -167,13 +174,13 @@ async fn worker(port: u16, folder: &TempDir) -> Outcome<(Child, ChildStdin)> {
     Err("the worker ended before it was ready".into())
 }
 
-fn free_port() -> Outcome<u16> {
+pub(crate) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
 }
 
-/// Where a peer is, as `cargo xtask bench temporal` names it.
+/// Where a peer is, as `cargo xtask bench` names it.
 fn peer(variable: &str) -> Outcome<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     named.ok_or_else(|| format!("{variable} is not set; use `cargo xtask bench temporal`").into())

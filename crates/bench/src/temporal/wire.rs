@@ -28,12 +28,13 @@ struct AboutExecution {
 struct Answer {}
 
 /// The server without the gateway.
-pub(super) struct Frontend {
+#[derive(Clone)]
+pub(crate) struct Frontend {
     channel: Channel,
 }
 
 impl Frontend {
-    pub(super) async fn connect(address: &str) -> Outcome<Self> {
+    pub(crate) async fn connect(address: &str) -> Outcome<Self> {
         let endpoint = Endpoint::from_shared(address.to_owned())?.tcp_nodelay(true);
         Ok(Self {
             channel: endpoint.connect().await?,
@@ -49,7 +50,6 @@ impl Frontend {
     }
 
     pub(super) async fn send(&self, method: &str, id: &str) -> Outcome<()> {
-        let path = format!("/temporal.api.workflowservice.v1.WorkflowService/{method}");
         let message = AboutExecution {
             namespace: "default".to_owned(),
             execution: Some(Execution {
@@ -57,9 +57,19 @@ impl Frontend {
                 run_id: String::new(),
             }),
         };
+        self.call(method, message).await
+    }
+
+    /// Sends any request.
+    pub(crate) async fn call<M: prost::Message + 'static>(
+        &self,
+        method: &str,
+        message: M,
+    ) -> Outcome<()> {
+        let path = format!("/temporal.api.workflowservice.v1.WorkflowService/{method}");
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await?;
-        let codec = ProstCodec::<AboutExecution, Answer>::default();
+        let codec = ProstCodec::<M, Answer>::default();
         let path: PathAndQuery = path.parse()?;
         grpc.unary(tonic::Request::new(message), path, codec)
             .await?;
