@@ -23,6 +23,9 @@ pub enum Keep {
     Read,
 }
 
+/// The updates of one run. A server allows 2,000.
+pub(super) const MOST_UPDATES: u32 = 1_500;
+
 /// How a run continues the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continued {
@@ -224,8 +227,6 @@ impl Record {
     /// as much again, so copying them costs less than what was written.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        /// A server allows 2,000 updates of one run.
-        const MOST_UPDATES: u32 = 1_500;
         /// The fewest events of a run that is continued.
         const FEWEST_EVENTS: i64 = 500;
         let (events, size) = (self.base.0, self.base.1.unwrap_or_default());
