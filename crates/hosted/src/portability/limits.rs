@@ -303,8 +303,7 @@ fn requests(step: &Step, pace: Pace) -> u64 {
     match step.kind {
         StepKind::Sleep { .. } => 1,
         StepKind::Signal { .. } | StepKind::Approval(_) => 2,
-        StepKind::Workflow { .. } => attempts(step).saturating_mul(3),
-        StepKind::Http { .. } => attempts(step).saturating_mul(3),
+        StepKind::Workflow { .. } | StepKind::Http { .. } => attempts(step).saturating_mul(3),
         StepKind::Task { .. } => {
             let times = |every: Duration| {
                 let timeout = step.timeout.unwrap_or_default().as_millis();
