@@ -322,7 +322,12 @@ async fn checking_needs_no_engine_and_says_who_can_run_it() {
         panic!("{:#?}", checked.portability);
     };
     assert_eq!(portability.verdict(), Verdict::Impossible);
-    assert!(portability.reasons[0].contains("step-functions"));
+    assert_eq!(
+        portability.reasons,
+        [
+            "providers of kind step-functions run only their native definitions, not portable definitions"
+        ]
+    );
 
     let rig = BuiltInRig::start().await;
     let request = v1::ValidateDefinitionRequest {

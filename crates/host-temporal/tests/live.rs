@@ -39,6 +39,7 @@ use stateway_provider_temporal::host::{
     Continued, Keep, Record, TaskClient, TemporalHostedProvider, TemporalPort, hosted_provider,
     payloads, workflow_id,
 };
+use stateway_trajectory_kit::{Engine, SCENARIOS, conform};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -261,9 +262,7 @@ async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> 
 /// report says before the start.
 async fn golden_trajectories(stage: Stage) {
     let host = Hosting::begin(&stage.config);
-    let refused = stateway_trajectory_kit::compare(&stage.provider).await;
-    let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["concurrency", "http"], "{refused:?}");
+    conform(Engine::Temporal, &stage.provider, SCENARIOS.len()).await;
     host.end().await;
 }
 

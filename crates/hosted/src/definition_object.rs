@@ -295,8 +295,10 @@ fn work(
         } => {
             let source = (source, source_name);
             let changed = apply(name, source, request.at, &mut kept, &mut writes)?;
-            // Earlier builds stored no trigger.
-            if changed || kept.trigger.is_none() {
+            // Earlier builds stored no trigger, and other settings can let the schedule start executions.
+            let trigger = kept.trigger.as_ref();
+            let is_other = trigger.is_none_or(|it| it.never != *never_scheduled);
+            if changed || is_other {
                 kept.set_trigger(at, *never_scheduled);
             }
             changed
@@ -569,6 +571,9 @@ mod tests {
         };
         let nine = at("2026-01-01T09:30:00Z");
         assert_eq!(turn(&mut stored, &request("r1", nine, never)).alarm, None);
+        // Applied again when the gateway can run it, the same revision is scheduled.
+        let again = turn(&mut stored, &request("r2", nine, hourly("one")));
+        assert_eq!(again.alarm, Some(at("2026-01-01T10:00:00Z")));
     }
 
     fn changed(answer: &DefinitionAnswer) -> bool {

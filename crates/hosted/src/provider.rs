@@ -120,6 +120,8 @@ impl<P: HostPort> HostedProvider<P> {
         HostAbilities {
             http: self.calls_http,
             schedules: self.host.port.has_schedules(),
+            limits: self.host.port.limits(),
+            pace: self.host.port.pace(),
         }
     }
 

@@ -263,10 +263,10 @@ fn a_definition_that_a_host_cannot_run_is_refused_with_the_words_of_the_report()
     let all = stateway_hosted::portability::HostAbilities {
         http: true,
         schedules: true,
+        ..stateway_hosted::portability::HostAbilities::default()
     };
-    let limits = stateway_hosted::portability::EngineLimits::default();
     let definition = (&parsed.definition, source);
-    let report = stateway_hosted::portability::report(definition, all, &limits);
+    let report = stateway_hosted::portability::report(definition, &all);
     assert_eq!(refusal.message, report.reasons[0]);
     assert!(lab.stored(ID).is_empty());
 }

@@ -11,13 +11,13 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use lab::Lab;
 use stateway_hosted::provider::HostedProvider;
-use stateway_model::{ExecutionId, Payload, SubState};
+use stateway_model::{ExecutionId, Payload, Progress, SubState, Usage};
 use stateway_provider_api::filter::Hints;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
-    ApplyPortableRequest, Call, ErrorKind, EventOrder, HistoryRequest, ListRequest, Observation,
-    PortableDefinitions as _, Provider, StartDefinition, StartRequest, TaskFailure, TaskOutcome,
-    View, WorkerMessage, WorkerOffer, WorkerSession, WorkerTask, Workers as _,
+    ApplyPortableRequest, Call, ErrorKind, EventOrder, HistoryRequest, ListRequest, Mapper,
+    Observation, PortableDefinitions as _, Provider, StartDefinition, StartRequest, TaskFailure,
+    TaskOutcome, View, WorkerMessage, WorkerOffer, WorkerSession, WorkerTask, Workers as _,
 };
 
 pub(crate) fn provider(lab: &Lab) -> HostedProvider<Lab> {
@@ -280,6 +280,117 @@ async fn starts_are_idempotent_and_lists_show_the_newest_first() {
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_and_usage_of_a_worker_are_shown() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    apply(&provider, CHAIN).await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let task = worker.task().await;
+    // Progress is recorded once a second.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let half = Progress::new(0.5, "half of the boxes");
+    worker
+        .0
+        .heartbeat(Some(task.task_token.clone()), half.clone());
+    until("progress", async || {
+        get(&provider, &started.id).await.steps[0].progress == half
+    })
+    .await;
+    let usage = Usage {
+        input_tokens: 1_000,
+        output_tokens: 200,
+        cost_micros: 30,
+    };
+    let settled = (completed("1"), Some(usage));
+    worker.0.settle(task.task_token, settled.0, settled.1);
+    until("usage", async || {
+        get(&provider, &started.id).await.usage == Some(usage)
+    })
+    .await;
+    let seen = get(&provider, &started.id).await;
+    let usages: Vec<_> = seen.steps.iter().map(|step| step.usage).collect();
+    assert_eq!(usages, [Some(usage), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_sends_no_heartbeats_loses_its_task() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    let source =
+        "name: test\nsteps: [{name: a, agent: packer, timeout: 10m, heartbeatTimeout: 10s}]";
+    apply(&provider, source).await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let task = worker.task().await;
+    let hands = async || {
+        let history = HistoryRequest {
+            id: started.id.clone(),
+            page_size: 100,
+            cursor: None,
+            view: View::Basic,
+            order: EventOrder::OldestFirst,
+        };
+        let page = provider.history(&call(), history).await.unwrap();
+        let events = page.events.into_iter().map(|event| event.native_type);
+        events.collect::<Vec<_>>()
+    };
+    // 16 s with a heartbeat in between.
+    lab.pass(SignedDuration::from_secs(8));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    worker.0.heartbeat(Some(task.task_token.clone()), None);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    lab.pass(SignedDuration::from_secs(8));
+    let kept = hands().await;
+    assert_eq!(kept.last().unwrap(), "HeartbeatRecorded", "{kept:?}");
+    // 11 s without one.
+    lab.pass(SignedDuration::from_secs(11));
+    let lost = hands().await;
+    assert!(lost.len() > kept.len(), "{lost:?}");
+    let WorkerMessage::Withdrawn { task_token, .. } = worker.message().await else {
+        panic!("the task was not withdrawn");
+    };
+    assert_eq!(task_token, task.task_token);
+}
+
+#[tokio::test]
+async fn an_execution_is_explained_by_the_attempts_of_its_step() {
+    let lab = Lab::default();
+    let provider = provider(&lab);
+    let source = "name: test\nsteps:\n  - name: a\n    agent: packer\n    timeout: 1m\n    retryPolicy: {maxRetries: 2, backoff: constant, initialDelay: 10s}";
+    apply(&provider, source).await;
+    let mut worker = Worker::connect(&provider, "w1", 1).await;
+    let started = start(&provider, "r1").await;
+    let task = worker.task().await;
+    let failure = TaskFailure {
+        category: stateway_model::ErrorCategory::Transient,
+        message: "no paper".to_owned(),
+        code: String::new(),
+        no_retry: false,
+        effects_unknown: false,
+        retry_after: None,
+    };
+    worker.answer(&task, TaskOutcome::Failed(failure)).await;
+    let seen = get(&provider, &started.id).await;
+    let mapper = Mapper::new("flows".parse().unwrap());
+    let table = compiled_in("builtin").unwrap();
+    let explained = mapper.explain(&table, &seen, lab.now());
+    assert_eq!(explained.sub_state, SubState::BackingOff);
+    assert_eq!(
+        explained.summary,
+        "backing-off: step `a` is backing-off, and no other open step is running. The engine reports `running`."
+    );
+    assert_eq!(
+        explained.steps[0].evidence,
+        [
+            "native state `backing_off`",
+            "attempt 1 of 3 failed, a retry is scheduled; next attempt at 2027-01-15T08:00:10Z, in 10 s; \
+             last error: no paper (REPORTED)"
+        ]
+    );
 }
 
 /// Waits, with a clock that does not stand still, until something is true.

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::message::{DEFINITION_OBJECT, EXECUTION_OBJECT};
-use stateway_hosted::object::VIEW;
+use stateway_hosted::object::{MAX_VALUE_BYTES, VIEW};
+use stateway_hosted::portability::EngineLimits;
 pub use stateway_hosted::provider::HttpSteps;
 use stateway_hosted::provider::{HostPort, HostedProvider, ObjectKind, StoredValue, ViewQuery};
 use stateway_model::Payload;
@@ -79,6 +80,14 @@ const fn service(kind: ObjectKind) -> &'static str {
 impl HostPort for RestatePort {
     fn has_schedules(&self) -> bool {
         true
+    }
+
+    fn limits(&self) -> EngineLimits {
+        EngineLimits {
+            engine: "Restate",
+            state_bytes: Some(MAX_VALUE_BYTES),
+            ..EngineLimits::default()
+        }
     }
 
     async fn health(&self, call: &Call) -> Result<Health> {

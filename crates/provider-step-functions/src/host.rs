@@ -24,8 +24,9 @@ mod store;
 use std::sync::Arc;
 
 use aws_credential_types::Credentials;
-use stateway_hosted::provider::HostedProvider;
+use jiff::Timestamp;
 pub use stateway_hosted::provider::HttpSteps;
+use stateway_hosted::provider::{Clock, HostedProvider};
 use stateway_provider_api::Table;
 
 pub use config::HostConfig;
@@ -45,7 +46,7 @@ pub fn hosted_provider(
     config: &HostConfig,
     table: Arc<Table>,
 ) -> Result<StepFunctionsHostedProvider, ConfigError> {
-    make(config, table, None)
+    make(config, table, (None, Arc::new(Timestamp::now)))
 }
 
 /// The same with fixed credentials. For tests.
@@ -56,19 +57,34 @@ pub fn hosted_provider(
 pub fn hosted_provider_with_keys(
     config: &HostConfig,
     table: Arc<Table>,
+    keys: (&str, &str),
+) -> Result<StepFunctionsHostedProvider, ConfigError> {
+    hosted_provider_with_clock(config, table, keys, Arc::new(Timestamp::now))
+}
+
+/// The same, whose requests have the times of another clock. For tests.
+///
+/// # Errors
+/// A configuration that cannot be used.
+#[doc(hidden)]
+pub fn hosted_provider_with_clock(
+    config: &HostConfig,
+    table: Arc<Table>,
     (id, secret): (&str, &str),
+    clock: Clock,
 ) -> Result<StepFunctionsHostedProvider, ConfigError> {
     let keys = Credentials::new(id, secret, None, None, "fixed");
-    make(config, table, Some(keys))
+    make(config, table, (Some(keys), clock))
 }
 
 fn make(
     config: &HostConfig,
     table: Arc<Table>,
-    credentials: Option<Credentials>,
+    (credentials, clock): (Option<Credentials>, Clock),
 ) -> Result<StepFunctionsHostedProvider, ConfigError> {
     config.check()?;
     let roles = config.roles()?;
-    let provider = HostedProvider::new(StepFunctionsPort::new(config, credentials), table);
+    let port = StepFunctionsPort::new(config, credentials);
+    let provider = HostedProvider::with_clock(port, table, clock);
     Ok(provider.with_escalation_roles(roles))
 }

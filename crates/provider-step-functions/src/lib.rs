@@ -41,7 +41,7 @@ pub use capability::{CAPABILITIES, EXPRESS_CAPABILITIES};
 pub use config::{Config, ConfigError};
 pub use host::{
     HostConfig, HttpSteps, StepFunctionsHostedProvider, StepFunctionsPort, hosted_provider,
-    hosted_provider_with_keys,
+    hosted_provider_with_clock, hosted_provider_with_keys,
 };
 pub use provider::StepFunctionsProvider;
 pub use quota::Api;

@@ -96,6 +96,9 @@ fn main() -> ExitCode {
         hosting::another_gateway_fires_the_alarms_of_one_that_is_gone,
         hosting::a_long_history_continues_in_another_execution,
         hosting::what_is_too_large_is_refused_with_the_words_of_the_report,
+        hosting::several_gateways_start_one_execution_for_the_newest_time,
+        hosting::a_disabled_schedule_starts_nothing,
+        hosting::a_schedule_starts_an_execution_every_minute,
         deaths::executions_finish_although_the_gateway_is_killed,
     ];
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -12,13 +12,15 @@
 
 #![allow(clippy::unwrap_used)] // In a test, a wrong value is meant to end it.
 
+mod differences;
 mod random;
 mod run;
 mod scenarios;
 mod worker;
 
+pub use differences::{DIFFERENCES, Difference, Engine, conform, differences, table};
 pub use random::{name_of, play_random, sources};
-pub use run::{Played, compare, compare_some_at_a_time, run};
+pub use run::{Played, compare_some_at_a_time, run};
 pub use scenarios::{SCENARIOS, scenario};
 
 use stateway_model::{ErrorCategory, Reason, SubState};

@@ -36,17 +36,9 @@ pub enum Played {
     Refused(String),
 }
 
-/// Plays every scenario at the same time and compares the trajectories with the golden files. Returns the names
-/// of the scenarios that were refused, each with the words of the report. With `STATEWAY_GOLDEN=write` the
-/// files are written instead.
-///
-/// # Panics
-/// A trajectory differs, or a scenario is stuck.
-pub async fn compare(provider: &dyn Provider) -> Vec<(&'static str, String)> {
-    compare_some_at_a_time(provider, SCENARIOS.len()).await
-}
-
-/// The same with a maximum number of scenarios at the same time, for a slow engine.
+/// Plays every scenario, a maximum number of them at the same time, and compares the trajectories with the golden files.
+/// Returns the names of the scenarios that were refused, each with the words of the report. With
+/// `STATEWAY_GOLDEN=write` the files are written instead.
 ///
 /// # Panics
 /// A trajectory differs, or a scenario is stuck.

@@ -88,10 +88,14 @@ fn pages() -> Result<Vec<Page>, String> {
     Ok(pages)
 }
 
-/// docs/state-machine.md and docs/reference/api.md are rendered by the tests that compare them, so that xtask does
-/// not have to know the core and the API.
+/// docs/state-machine.md, docs/reference/api.md and docs/reference/trajectories.md are rendered by the tests that
+/// compare them, so that xtask does not have to know the core, the API and the scenarios.
 fn render_by_tests() -> Result<(), String> {
-    for (program, test) in [("replay", "page::"), ("proto", "reference::")] {
+    for (program, test) in [
+        ("replay", "page::"),
+        ("proto", "reference::"),
+        ("hosted", "trajectories::page"),
+    ] {
         let arguments = ["test", "--quiet", "--workspace", "--test", program, test];
         succeed(cargo().args(arguments).env("UPDATE_GOLDEN", "1"))?;
     }

@@ -337,3 +337,56 @@ fn what_has_no_branches_says_so() {
         );
     }
 }
+
+#[test]
+fn an_exported_history_is_verified_without_a_gateway() {
+    let gateway = ordered();
+    let file = gateway
+        .run(&["history", "export", "builtin/o1"])
+        .exits(0)
+        .out;
+    write(&gateway, "o1.jsonl", &file);
+    let verified = gateway.run(&["verify", "--file", "o1.jsonl"]).exits(0);
+    let clean = "o1.jsonl: 14 events of 1 branch of o1 checked, no problem found; last hash ";
+    assert!(verified.out.starts_with(clean), "{}", verified.out);
+    let json = gateway.run(&["verify", "--file", "o1.jsonl", "-o", "json"]);
+    let json = json.exits(0).json();
+    assert_eq!(json["findings"], serde_json::json!([]));
+    assert_eq!(
+        (&json["event_count"], &json["branch_count"]),
+        (&14.into(), &1.into())
+    );
+    // A changed event, and a file that was cut off.
+    let changed = file.replace("\"ok\":true", "\"ok\":false");
+    assert_ne!(changed, file);
+    write(&gateway, "changed.jsonl", &changed);
+    let found = gateway.run(&["verify", "--file", "changed.jsonl"]).exits(8);
+    assert!(found.out.starts_with("changed.jsonl: "), "{}", found.out);
+    let (cut, _) = file.trim_end().rsplit_once('\n').unwrap();
+    write(&gateway, "cut.jsonl", cut);
+    let found = gateway
+        .run(&["verify", "--file", "cut.jsonl", "-o", "json"])
+        .exits(8);
+    assert_eq!(found.json()["findings"].as_array().unwrap().len(), 1);
+    gateway.run(&["verify", "--file", "nope.jsonl"]).exits(2);
+    gateway
+        .run(&["verify", "--file", "o1.jsonl", "--all"])
+        .exits(2);
+}
+
+/// The files of every kind of history, of earlier builds too.
+#[test]
+fn every_recorded_history_is_verified() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/histories");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let files: Vec<_> = files
+        .filter(|file| file.extension().is_some_and(|it| it == "jsonl"))
+        .collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let file = file.to_str().unwrap();
+        run(&["verify", "--file", file]).exits(0);
+    }
+}

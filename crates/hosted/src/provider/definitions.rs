@@ -36,9 +36,9 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
             |message: String| Error::invalid(verb, message).with_reason("INVALID_DEFINITION");
         let parsed = parse(&request.source, &request.source_name);
         let parsed = parsed.map_err(|why| invalid(why.to_string()))?;
-        let is_http = !portability::without_http(&parsed.definition).is_empty();
-        let can = self.abilities();
-        let never_scheduled = !can.schedules || (is_http && !can.http);
+        // The schedule starts what a caller can start.
+        let is_refused = self.check_portable(&request.source, &request.source_name);
+        let never_scheduled = !self.abilities().schedules || is_refused.is_err();
         let name = parsed.definition.name;
         let name = name.ok_or_else(|| invalid("the definition has no name".to_owned()))?;
         let body = Body::of(call, verb, &request.request_id)
@@ -223,9 +223,8 @@ impl<P: HostPort> PortableDefinitions for HostedProvider<P> {
         let verb = Verb::PortableDefinitions;
         let parsed = parse(source, "definition");
         let parsed = parsed.map_err(|why| Error::invalid(verb, why.to_string()))?;
-        let limits = self.host.port.limits();
         let definition = (&parsed.definition, source);
-        Ok(portability::report(definition, self.abilities(), &limits))
+        Ok(portability::report(definition, &self.abilities()))
     }
 }
 

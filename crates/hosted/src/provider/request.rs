@@ -12,7 +12,7 @@ use stateway_provider_api::{Call, Error, RequestId, Result, StartRequest, Verb};
 
 use super::{HostPort, HostedProvider};
 use crate::message::{ObjectRequest, StartWork, VERSION, Work};
-use crate::portability::without_http;
+use crate::portability::obstacles;
 
 /// The idempotency key of a request, and the digest that distinguishes a repeated request from another
 /// one with the same id.
@@ -93,15 +93,13 @@ pub(super) fn is_json(content_type: &str) -> bool {
 }
 
 impl<P: HostPort> HostedProvider<P> {
-    /// Refuses a definition that the engine cannot store, or with HTTP steps while no address is allowed.
+    /// Refuses a definition that the report calls impossible, with the words of the report.
     pub(super) fn check_portable(&self, source: &str, name: &str) -> Result<()> {
-        let mut reasons = self.host.port.limits().exceeded(source);
         // What is wrong with a source is the object's to report.
-        if !self.calls_http
-            && let Ok(parsed) = parse(source, name)
-        {
-            reasons.extend(without_http(&parsed.definition));
-        }
+        let Ok(parsed) = parse(source, name) else {
+            return Ok(());
+        };
+        let reasons = obstacles((&parsed.definition, source), &self.abilities());
         match reasons.into_iter().next() {
             None => Ok(()),
             Some(reason) => Err(Error::invalid(Verb::Start, reason)

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use stateway_hosted::definition_object::{self, CURRENT};
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal};
 use stateway_hosted::object::{self, Message};
@@ -31,6 +31,11 @@ const SWEEP: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// An open execution that was not read for this long is read again: another gateway may have written.
 const STALE: Duration = Duration::from_secs(5);
+/// The same for a definition. Another gateway may have applied a schedule, and be gone when it is due.
+const STALE_DEFINITION: Duration = Duration::from_secs(30);
+/// The oldest start by a schedule that is delivered. AWS can delete an execution so long after its end, and the
+/// same message would start it again.
+const OLDEST_START: SignedDuration = SignedDuration::from_hours(24 * 30);
 /// How many executions are attended to at a time.
 const MOST_AT_ONCE: usize = 32;
 /// How many objects are read at a time.
@@ -125,6 +130,7 @@ async fn attend(store: &Store, key: &Key) -> Result<()> {
         let next = store.mirror().undelivered(key);
         let Some(message) = next else { break };
         match message.message() {
+            Ok(read) if is_outdated(key, &read, Timestamp::now()) => {}
             Ok(read) => deliver(store, ask, read).await?,
             Err(error) => tracing::warn!(object = key.1, "a message cannot be read: {error}"),
         }
@@ -144,7 +150,10 @@ async fn attend(store: &Store, key: &Key) -> Result<()> {
         .filter(|due| *due <= now.as_millisecond());
     if let Some(armed) = alarm.and_then(|due| Timestamp::from_millisecond(due).ok()) {
         let before = head.envelope.n;
-        let request = encode(&object::alarm(armed, now))?;
+        let request = match key.0 {
+            ObjectKind::Execution => encode(&object::alarm(armed, now))?,
+            ObjectKind::Definition => encode(&definition_object::alarm(armed, now))?,
+        };
         Box::pin(store.send(ask, key.0, &head.envelope.id, &request)).await?;
         let (head, _) = store.mirror().head(key);
         if head.is_some_and(|head| head.envelope.n == before) {
@@ -153,6 +162,16 @@ async fn attend(store: &Store, key: &Key) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a start by a schedule is so old that it may have been carried out and be deleted by now.
+fn is_outdated(sender: &Key, message: &Message, now: Timestamp) -> bool {
+    match message {
+        Message::Execution(_, request) => {
+            sender.0 == ObjectKind::Definition && now.duration_since(request.at) > OLDEST_START
+        }
+        Message::Definition(..) => false,
+    }
 }
 
 /// Delivers a message. What the object answers is its own matter; a message that arrives twice has no further
@@ -265,7 +284,15 @@ async fn sweep(store: &Arc<Store>) -> Result<()> {
         reason = "a rate is small and positive"
     )]
     let most = spare.min((refilled * RESERVE) as usize);
-    let stale = store.mirror().stale(STALE, most, Instant::now());
+    let now = Instant::now();
+    // Many definitions leave most of it to executions.
+    let few = (STALE_DEFINITION, most.div_ceil(4));
+    let mut stale = store.mirror().stale(ObjectKind::Definition, few, now);
+    let left = most - stale.len();
+    let executions = store
+        .mirror()
+        .stale(ObjectKind::Execution, (STALE, left), now);
+    stale.extend(executions);
     read_all(store, ask, stale).await;
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use stateway_hosted::definition_object::{CURRENT, StoredDefinition};
 use stateway_hosted::message::{ChildRequest, ObjectRequest};
 use stateway_hosted::object::{EVENTS, Message, Turn, Write};
 
@@ -120,6 +121,17 @@ impl Envelope {
     /// Whether a request is the alarm that this turn has armed.
     pub(crate) fn is_fired(&self, fires: Option<Timestamp>) -> bool {
         fires.is_some_and(|armed| self.alarm == Some(armed.as_millisecond()))
+    }
+
+    /// The same for a definition: its alarm is the one that it has armed. Another request than the alarm starts
+    /// nothing that is due, so an alarm of the past stays until it has fired.
+    pub(crate) fn of_definition(mut self) -> Self {
+        let stored = self.w.get(CURRENT);
+        let stored = stored.and_then(|it| serde_json::from_str::<StoredDefinition>(it).ok());
+        if let Some(stored) = stored {
+            self.alarm = stored.trigger.and_then(|trigger| trigger.armed);
+        }
+        self
     }
 
     /// The same for an execution that ends with an error.
@@ -259,6 +271,71 @@ mod tests {
         assert_eq!(read.w["x"], "{\"big\":12345678901234567890}\n");
         assert_eq!(read.out[0].message().unwrap(), end_child("child"));
         assert!(Envelope::decode("{\"n\":1}").is_err());
+    }
+
+    /// A turn of the definition `nightly`, after the values of the turns before.
+    fn defined(
+        before: &mut BTreeMap<String, Vec<u8>>,
+        request: &stateway_hosted::definition_object::DefinitionRequest,
+    ) -> Turn {
+        let request = serde_json::to_vec(request).unwrap();
+        let mut read = |key: &str| Ok(before.get(key).cloned());
+        let turn = stateway_hosted::definition_object::handle("nightly", &request, &mut read);
+        let turn = turn.unwrap();
+        for write in &turn.writes {
+            if let Write::Set { key, value } = write {
+                before.insert(key.clone(), value.clone());
+            }
+        }
+        turn
+    }
+
+    #[test]
+    fn the_alarm_of_a_definition_stays_until_it_has_fired() {
+        use stateway_hosted::definition_object::{DefinitionRequest, DefinitionWork, alarm};
+        let (none, mut values) = (BTreeSet::new(), BTreeMap::new());
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let request = |id: &str, time: &str, work| DefinitionRequest {
+            v: stateway_hosted::message::VERSION,
+            id: id.into(),
+            body: id.into(),
+            at: at(time),
+            work,
+        };
+        let apply = DefinitionWork::Apply {
+            source:
+                "name: nightly\ntrigger: {schedule: '0 * * * *'}\nsteps: [{name: a, sleep: 1s}]"
+                    .into(),
+            source_name: "nightly.yaml".into(),
+            never_scheduled: false,
+        };
+        let place = |time: &str| Place {
+            now: at(time),
+            ..place(&none)
+        };
+        let ten = at("2026-01-01T10:00:00Z");
+        let half = "2026-01-01T09:30:00Z";
+        let turn = defined(&mut values, &request("r1", half, apply));
+        let applied = Envelope::after(None, &turn, place(half)).of_definition();
+        assert_eq!(applied.alarm, Some(ten.as_millisecond()));
+        // No gateway ran at ten. The first request after that is not the alarm.
+        let late = "2026-01-01T12:10:00Z";
+        let home = request("r2", late, DefinitionWork::SetHome { home: true });
+        let turn = defined(&mut values, &home);
+        let homed = Envelope::after(Some(&applied), &turn, place(late)).of_definition();
+        assert_eq!(homed.alarm, Some(ten.as_millisecond()));
+        let turn = defined(&mut values, &alarm(ten, at(late)));
+        let fired = Envelope::after(Some(&homed), &turn, place(late)).of_definition();
+        assert_eq!(
+            fired.alarm,
+            Some(at("2026-01-01T13:00:00Z").as_millisecond())
+        );
+        let started: Vec<_> = fired.out.iter().map(|it| it.to.as_str()).collect();
+        assert_eq!(started, ["nightly~20260101T120000Z"]);
+        let delete = request("r3", late, DefinitionWork::Delete);
+        let turn = defined(&mut values, &delete);
+        let deleted = Envelope::after(Some(&fired), &turn, place(late)).of_definition();
+        assert_eq!(deleted.alarm, None);
     }
 
     #[test]

@@ -283,15 +283,19 @@ impl Mirror {
         open.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Open executions that were not read for a while, the oldest first. Definitions are read when they are
-    /// needed.
-    pub(crate) fn stale(&self, age: Duration, most: usize, now: Instant) -> Vec<Key> {
-        let open = self.objects.iter().filter(|((kind, _), object)| {
+    /// Open objects of a kind that were not read for a while, the oldest first.
+    pub(crate) fn stale(
+        &self,
+        kind: ObjectKind,
+        (age, most): (Duration, usize),
+        now: Instant,
+    ) -> Vec<Key> {
+        let open = self.objects.iter().filter(|((of, _), object)| {
             let is_open = object
                 .head
                 .as_ref()
                 .is_some_and(|head| head.closed.is_none());
-            *kind == ObjectKind::Execution && is_open
+            *of == kind && is_open
         });
         let mut open: Vec<_> = open
             .filter_map(|(key, object)| Some((object.read?, key)))

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use aws_credential_types::Credentials;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::object::VIEW;
-use stateway_hosted::portability::EngineLimits;
+use stateway_hosted::portability::{EngineLimits, RunLimits};
 use stateway_hosted::provider::{CAPABILITIES, HostPort, ObjectKind, Pace, StoredValue, ViewQuery};
 use stateway_model::SubState;
 use stateway_provider_api::{Call, Capabilities, Error, ErrorKind, Health, Result, Verb};
@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use super::config::HostConfig;
 use super::controller::{self, list_all};
 use super::envelope::MOST_BYTES;
+use super::machine::MOST_DAYS;
 use super::mirror::{Head, Key};
 use super::name;
 use super::store::Store;
@@ -31,6 +32,8 @@ const SCARCE: Duration = Duration::from_secs(10);
 const RESERVE: f64 = 0.5;
 /// The most bytes of a definition's source: its object stores it twice.
 const MOST_SOURCE_BYTES: usize = 96 * 1024;
+/// The events that a turn adds to the history.
+const EVENTS_PER_TURN: u64 = 6;
 /// How many executions before and after a page are read, so that their order by creation is known.
 const SLACK: usize = 20;
 
@@ -163,6 +166,11 @@ fn stored(head: &Head, key: &str) -> Option<StoredValue> {
 
 #[async_trait]
 impl HostPort for StepFunctionsPort {
+    /// A gateway fires the alarms of definitions, as it does those of executions.
+    fn has_schedules(&self) -> bool {
+        true
+    }
+
     /// Step Functions deletes a history by itself, 90 days after its end, and not earlier.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -177,6 +185,15 @@ impl HostPort for StepFunctionsPort {
             source_bytes: Some(MOST_SOURCE_BYTES),
             // Quotes are escaped where values are stored as texts.
             stored_bytes: Some(MOST_BYTES / 5 * 4),
+            stores_messages: true,
+            state_bytes: Some(MOST_BYTES),
+            log_bytes: None,
+            runs: Some(RunLimits {
+                run: "execution",
+                requests: self.store.most_events() / EVENTS_PER_TURN,
+                events: 25_000,
+                days: Some((MOST_DAYS.unsigned_abs(), 365)),
+            }),
         }
     }
 

@@ -87,6 +87,11 @@ impl Store {
         }
     }
 
+    /// From this event of its history on an execution continues in another one.
+    pub(crate) fn most_events(&self) -> u64 {
+        self.config.most_events
+    }
+
     pub(crate) fn mirror(&self) -> MutexGuard<'_, Mirror> {
         self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use stateway_model::{ExecutionId, Payload, Reason, SubState};
 use stateway_provider_api::adapter::Quota;
 use stateway_provider_api::table::compiled_in;
 use stateway_provider_api::{
     ApplyPortableRequest, Call, CancelMode, CancelRequest, CompensationChoice, EventOrder,
     HistoryRequest, ListRequest, Observation, Provider, SignalRequest, StartDefinition,
-    StartRequest, View,
+    StartRequest, SwitchTriggerRequest, View,
 };
 use stateway_provider_step_functions::{
-    Api, HostConfig, StepFunctionsHostedProvider, hosted_provider_with_keys,
+    Api, HostConfig, StepFunctionsHostedProvider, hosted_provider_with_clock,
+    hosted_provider_with_keys,
 };
-use stateway_trajectory_kit::compare_some_at_a_time;
+use stateway_trajectory_kit::{Engine, conform};
 
 use super::rig::{Rig, ensure, told};
 use crate::Outcome;
@@ -179,13 +181,7 @@ pub(crate) async fn hosted_executions_show_the_golden_trajectories(rig: &Rig) ->
     let begun = Instant::now();
     let provider = gateway(&config(rig));
     // The emulator takes a tenth of a second for a turn, and does one thing at a time.
-    let refused = compare_some_at_a_time(&*provider, 5).await;
-    let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
-    ensure(
-        names == ["concurrency", "http"],
-        "only what the report calls impossible is refused",
-        &refused,
-    )?;
+    conform(Engine::StepFunctions, &*provider, 5).await;
     println!(
         "summary: golden trajectories on Step Functions: {} s",
         begun.elapsed().as_secs()
@@ -445,4 +441,175 @@ pub(crate) async fn what_is_too_large_is_refused_with_the_words_of_the_report(
         .get(&call(), &ExecutionId::new("small")?, View::Basic)
         .await;
     ensure(seen.is_err(), "nothing was started", &seen)
+}
+
+/// A gateway whose requests are three days old.
+fn gateway_of_the_past(config: &HostConfig) -> Arc<StepFunctionsHostedProvider> {
+    let table = compiled_in("builtin").expect("a table");
+    let clock = || Timestamp::now() - SignedDuration::from_hours(72);
+    let keys = ("test", "test");
+    let provider = hosted_provider_with_clock(config, table, keys, Arc::new(clock));
+    Arc::new(provider.expect("a good configuration"))
+}
+
+/// The id of the execution that a daily schedule starts today.
+fn today(definition: &str) -> String {
+    let midnight = Timestamp::now().strftime("%Y%m%dT000000Z").to_string();
+    format!("{definition}~{midnight}")
+}
+
+/// The names of all executions of one of the two state machines.
+async fn native_names(rig: &Rig, machine: &str) -> Result<Vec<String>, libtest_mimic::Failed> {
+    let machine = format!("{}-{machine}-1", rig.unique);
+    let arn = format!("arn:aws:states:us-east-1:000000000000:stateMachine:{machine}");
+    let listed = rig.service.list_executions().state_machine_arn(arn);
+    let listed = listed.send().await.map_err(told)?;
+    let names = listed.executions.into_iter().map(|it| it.name);
+    Ok(names.collect())
+}
+
+/// Waits until the object of a definition has so many turns.
+async fn until_turns(rig: &Rig, definition: &str, turns: usize) -> Outcome {
+    let machine = format!("{}-definitions-1", rig.unique);
+    let arn = format!("arn:aws:states:us-east-1:000000000000:execution:{machine}:{definition}");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let history = rig.service.get_execution_history().execution_arn(&arn);
+        let events = history.send().await.map_err(told)?.events;
+        let entered = events
+            .iter()
+            .filter(|it| it.r#type.as_str() == "TaskStateEntered")
+            .count();
+        if entered >= turns {
+            return ensure(entered == turns, "not more turns", &entered);
+        }
+        if Instant::now() > deadline {
+            return Err(format!("{definition} has {entered} turns, not {turns}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn switch(provider: &dyn Provider, definition: &str, enabled: bool) -> Outcome {
+    let triggers = provider.triggers().ok_or("no triggers")?;
+    let switch = SwitchTriggerRequest {
+        definition: definition.to_owned(),
+        enabled,
+        comment: "maintenance".to_owned(),
+        request_id: format!("switch-{enabled}").parse()?,
+    };
+    triggers.switch(&call(), switch).await.map_err(told)
+}
+
+/// The next time of the only schedule.
+async fn next_time(provider: &dyn Provider) -> Result<Option<Timestamp>, libtest_mimic::Failed> {
+    let workers = provider.workers().ok_or("no workers")?;
+    let queue = workers.queue(&call()).await.map_err(told)?;
+    let [scheduled] = &queue.scheduled[..] else {
+        return Err(format!("one schedule, but {:?}", queue.scheduled).into());
+    };
+    Ok(scheduled.next_time)
+}
+
+const NIGHTLY: &str =
+    "name: nightly\ntrigger: {schedule: '@daily'}\nsteps: [{name: rest, sleep: 10ms}]\n";
+
+pub(crate) async fn several_gateways_start_one_execution_for_the_newest_time(rig: &Rig) -> Outcome {
+    let config = config(rig);
+    let past = gateway_of_the_past(&config);
+    apply(&*past, NIGHTLY).await?;
+    // The schedule was due three times, and no gateway ran.
+    drop(past);
+    let id = ExecutionId::new(today("nightly"))?;
+    let gateways = [gateway(&config), gateway(&config), gateway(&config)];
+    for gateway in &gateways {
+        gateway.health(&call()).await.map_err(told)?;
+    }
+    for gateway in &gateways {
+        let seen = until(
+            &**gateway,
+            &id,
+            "succeeded",
+            shows(SubState::Succeeded, None),
+        )
+        .await?;
+        let input = seen
+            .input
+            .map(|it| String::from_utf8_lossy(&it.data).into_owned());
+        ensure(
+            input
+                .as_ref()
+                .is_some_and(|it| it.contains("scheduledTime")),
+            "the input is the time",
+            &input,
+        )?;
+    }
+    // The application and one alarm: the gateways that were later found nothing due.
+    until_turns(rig, "nightly", 2).await?;
+    let seen = kinds(&*gateways[0], &id).await?;
+    ensure(
+        seen.get("ExecutionStarted") == Some(&1),
+        "started once",
+        &seen,
+    )?;
+    let names = native_names(rig, "executions").await?;
+    ensure(names.len() == 1, "one execution", &names)?;
+    let next = next_time(&*gateways[0]).await?;
+    ensure(
+        next.is_some_and(|next| next > Timestamp::now()),
+        "the next time is tomorrow",
+        &next,
+    )
+}
+
+pub(crate) async fn a_disabled_schedule_starts_nothing(rig: &Rig) -> Outcome {
+    let config = config(rig);
+    let past = gateway_of_the_past(&config);
+    apply(&*past, NIGHTLY).await?;
+    drop(past);
+    // A gateway waits 3 s before it fires what another one has armed.
+    let provider = gateway(&config);
+    switch(&*provider, "nightly", false).await?;
+    // The application, the switch, and the alarm, which finds the trigger disabled.
+    until_turns(rig, "nightly", 3).await?;
+    let next = next_time(&*provider).await?;
+    ensure(next.is_none(), "no next time", &next)?;
+    switch(&*provider, "nightly", true).await?;
+    let next = next_time(&*provider).await?;
+    ensure(
+        next.is_some_and(|next| next > Timestamp::now()),
+        "the times that have passed are skipped",
+        &next,
+    )?;
+    let names = native_names(rig, "executions").await?;
+    ensure(names.is_empty(), "nothing was started", &names)
+}
+
+pub(crate) async fn a_schedule_starts_an_execution_every_minute(rig: &Rig) -> Outcome {
+    let provider = gateway(&config(rig));
+    let source = NIGHTLY.replace("@daily", "* * * * *");
+    apply(&*provider, &source).await?;
+    let due = next_time(&*provider).await?.ok_or("no next time")?;
+    let id = ExecutionId::new(format!("nightly~{}", due.strftime("%Y%m%dT%H%M%SZ")))?;
+    let wait = Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default();
+    tokio::time::sleep(wait).await;
+    let seen = until(
+        &*provider,
+        &id,
+        "succeeded",
+        shows(SubState::Succeeded, None),
+    )
+    .await?;
+    let late = seen.create_time.map(|created| created.duration_since(due));
+    ensure(
+        late.is_some_and(|late| !late.is_negative() && late < SignedDuration::from_secs(20)),
+        "it is started at its time",
+        &late,
+    )?;
+    let next = next_time(&*provider).await?;
+    ensure(
+        next.is_some_and(|next| next > due),
+        "the next minute is armed",
+        &next,
+    )
 }

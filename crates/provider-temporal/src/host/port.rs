@@ -21,7 +21,7 @@ use serde::Deserialize;
 use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal, Work};
 use stateway_hosted::object::VIEW;
-use stateway_hosted::portability::EngineLimits;
+use stateway_hosted::portability::{EngineLimits, RunLimits};
 use stateway_hosted::provider::{
     HostPort, HostedProvider, ObjectKind, Pace, StoredValue, ViewQuery,
 };
@@ -31,10 +31,11 @@ use stateway_provider_api::{Call, Error, ErrorKind, Health, Result, Table, Verb}
 
 use super::HostConfig;
 use super::objects::{
-    FIRST_RUN, LATER_RUN, MAX_STORED_BYTES, OPEN, PERSON, TAGS, TASK_TIMEOUT, UPDATE,
-    definition_tag, fork_tag, in_memo, object_of, payloads, state_tag, workflow_id, workflow_type,
+    FIRST_RUN, LATER_RUN, MAX_HISTORY_BYTES, MAX_STORED_BYTES, MAX_VALUE_BYTES, OPEN, PERSON, TAGS,
+    TASK_TIMEOUT, UPDATE, definition_tag, fork_tag, in_memo, object_of, payloads, state_tag,
+    workflow_id, workflow_type,
 };
-use super::record::{Keep, Record};
+use super::record::{Keep, MOST_UPDATES, Record};
 use super::tasks::memo;
 use crate::ConfigError;
 use crate::api::common::v1::{WorkflowExecution, WorkflowType};
@@ -474,6 +475,15 @@ impl HostPort for TemporalPort {
             // A definition is smaller than that in any case.
             source_bytes: None,
             stored_bytes: Some(MAX_STORED_BYTES),
+            stores_messages: false,
+            state_bytes: Some(MAX_VALUE_BYTES),
+            log_bytes: Some(MAX_HISTORY_BYTES),
+            runs: Some(RunLimits {
+                run: "run of the workflow",
+                requests: MOST_UPDATES.into(),
+                events: 51_200,
+                days: None,
+            }),
         }
     }
 

@@ -23,6 +23,9 @@ pub enum Keep {
     Read,
 }
 
+/// The updates of one run. A server allows 2,000.
+pub(super) const MOST_UPDATES: u32 = 1_500;
+
 /// How a run continues the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continued {
@@ -282,8 +285,6 @@ impl Record {
     /// the server continues in any case, unless it has just begun.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        /// A server allows 2,000 updates of one run.
-        const MOST_UPDATES: u32 = 1_500;
         /// The fewest and the most events of a run that is continued. A server allows 51,200.
         const EVENTS: (i64, i64) = (500, 10_000);
         /// The fewest bytes that are written in a run that is continued because of its size.

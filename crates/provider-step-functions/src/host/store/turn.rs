@@ -127,6 +127,9 @@ impl Store {
             w.append(&mut envelope.w);
             envelope.w = w;
         }
+        if key.0 == ObjectKind::Definition {
+            return envelope.of_definition();
+        }
         match view(&envelope).filter(|seen| seen.view.state.is_terminal()) {
             Some(seen) => {
                 let (error, cause) = why(&seen);
