@@ -115,6 +115,41 @@ pub(crate) async fn a_phone_shows_every_page_without_scrolling_sideways(browser:
     clean(browser);
 }
 
+/// The sections of the navigation that are not wholly on the screen.
+const BEYOND: &str = "\
+const room = document.documentElement.clientWidth;
+const nav = document.querySelector('.sections').getBoundingClientRect();
+return [...document.querySelectorAll('.sections a')]
+  .filter((a) => {
+    const at = a.getBoundingClientRect();
+    const left = Math.max(0, nav.left), right = Math.min(room, nav.right);
+    return at.left < left || at.right > right || at.bottom > nav.bottom + 2;
+  })
+  .map((a) => a.textContent.trim());
+";
+
+pub(crate) async fn a_phone_shows_every_section(browser: &Browser) {
+    let rig = BuiltInRig::start().await;
+    act_as(browser, &rig, "eve", "ops");
+    browser.phone();
+    browser.go(&page(&rig, "/executions"));
+    assert_eq!(browser.count(".sections a"), 6);
+    assert_eq!(browser.script(BEYOND, &[]), json!([]));
+    // A section that scrolls out of the navigation would be seen.
+    browser.script(
+        "document.querySelector('.sections').style.flexWrap = 'nowrap'",
+        &[],
+    );
+    let beyond = browser.script(BEYOND, &[]);
+    assert!(
+        beyond
+            .as_array()
+            .is_some_and(|it| it.contains(&json!("Workers"))),
+        "{beyond}"
+    );
+    clean(browser);
+}
+
 /// Runs axe-core on the page, with every rule for WCAG 2.1 A and AA and its best practices. A line for each
 /// rule that an element breaks.
 fn broken_rules(browser: &Browser) -> Vec<String> {
@@ -145,6 +180,19 @@ pub(crate) fn axe() -> Result<PathBuf, String> {
         .ok_or_else(|| reason.to_owned())
 }
 
+/// Puts a badge of each state on the page.
+const BADGES: &str = "\
+const box = document.createElement('p');
+box.id = 'badges';
+for (const word of ['running', 'waiting', 'backing-off', 'error', 'succeeded', 'failed', 'unknown']) {
+  const badge = document.createElement('span');
+  badge.className = 'badge ' + word;
+  badge.textContent = word;
+  box.append(badge);
+}
+document.querySelector('main').append(box);
+";
+
 pub(crate) async fn every_page_passes_axe_in_both_lights(browser: &Browser) {
     let (rig, _worker) = full().await;
     act_as(browser, &rig, "eve", "ops");
@@ -155,6 +203,11 @@ pub(crate) async fn every_page_passes_axe_in_both_lights(browser: &Browser) {
             browser.go(&page(&rig, path));
             assert_eq!(broken_rules(browser), [""; 0], "{light} {path}");
         }
+        // Every badge, also of states that nothing on these pages has.
+        browser.go(&page(&rig, "/executions"));
+        browser.script(BADGES, &[]);
+        assert_eq!(browser.count("#badges .badge"), 7);
+        assert_eq!(broken_rules(browser), [""; 0], "{light} badges");
         grounds.push(browser.script(
             "return getComputedStyle(document.body).backgroundColor",
             &[],

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     let programs = Programs::here();
     let mut trials = trials![programs;
         harness::a_browser_tells_what_went_wrong_on_a_page,
-        inbox::an_approval_granted_in_the_browser_moves_the_execution_within_a_second,
+        inbox::an_approval_granted_in_the_browser_moves_the_execution,
         inbox::an_approval_rejected_in_the_browser_is_on_the_record,
         inbox::a_new_approval_appears_and_a_decided_one_leaves_without_a_reload,
         inbox::a_question_that_somebody_else_answered_is_refused_in_place,
@@ -72,10 +72,11 @@ fn main() -> ExitCode {
         pages::a_worker_and_what_waits_for_it_are_seen_live,
         hostile::hostile_content_is_shown_on_every_page_and_does_not_run,
         access::a_phone_shows_every_page_without_scrolling_sideways,
+        access::a_phone_shows_every_section,
         executions::rows_change_in_place_and_new_ones_wait_until_asked_for,
         executions::the_list_is_walked_by_keys,
         executions::a_provider_that_goes_down_is_named_without_a_reload,
-        executions::it_can_be_read_in_any_light_and_on_a_phone,
+        executions::a_long_id_fits_on_a_phone,
         execution::every_action_asks_first_and_then_happens,
         execution::the_page_follows_without_a_reload,
         execution::a_countdown_counts_and_an_attempt_can_be_made_now,

@@ -34,7 +34,7 @@ def write_files(guide: pathlib.Path, folder: pathlib.Path) -> list[str]:
     """Writes the files that the guide tells the reader to create."""
     names = []
     for before, _, text in blocks(guide):
-        if found := re.search(r"Create `([a-z.]+)`:$", before):
+        if found := re.search(r"Create `([a-z.]+)`(?:\. [^:]+)?:$", before):
             file = folder / found.group(1)
             file.write_text(text)
             if file.suffix == ".sh":
@@ -56,7 +56,7 @@ def compare(command: str, shown: list[str], printed: str) -> None:
         if line == "…":
             return
         assert number < len(actual), f"{command}: {line!r} is missing in\n{printed}"
-        assert plain(line) == actual[number], command
+        assert plain(line) == actual[number], f"{command}: shown {line!r}, printed {printed.splitlines()[number]!r}"
     assert len(actual) <= len(shown), f"{command}: the guide does not show {actual[len(shown) :]}"
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -133,6 +134,126 @@ def test_the_commands_of_the_page_about_access_rules(tmp_path: pathlib.Path) -> 
     (tmp_path / "stateway.toml").write_text(keys + tenants)
     for command in [*(it for it in all_shown if it not in shown), "stateway config check stateway.toml"]:
         subprocess.run([BINARY, *shlex.split(command)[1:]], cwd=tmp_path, check=True, timeout=LONG)
+
+
+CARD = """
+name: card
+steps:
+  - name: charge
+    agent: payments
+    timeout: 1m
+    input: {amount: "${input.amount}"}
+    retryPolicy: {maxRetries: 1, initialDelay: 100ms}
+"""
+CHARGE = """#!/bin/sh
+case $STATEWAY_ATTEMPT in
+  1) echo 'card gateway timed out' >&2; exit 69 ;;
+  *) echo 'card declined' >&2; exit 69 ;;
+esac
+"""
+SAGA = """
+name: order-saga
+steps:
+  - {name: pick, signal: picked}
+  - {name: charge, agent: till, timeout: 30s, dependsOn: [pick]}
+"""
+# A provider whose engine has definitions with numbered revisions.
+NUMBERED = """
+import asyncio
+import sys
+
+from stateway.provider import Provider, not_found, serve
+from stateway.provider.v1 import provider_pb2
+
+
+class Numbered(Provider):
+    name, version, table = "numbered", "1", "table.toml"
+    applied = []
+
+    def get(self, id, full):
+        raise not_found(id)
+
+    def list(self, request):
+        return provider_pb2.ListExecutionsResponse()
+
+    def list_definitions(self, request):
+        return provider_pb2.ListDefinitionsResponse()
+
+    def get_definition(self, request):
+        return self.applied[-1]
+
+    def apply_definition(self, request):
+        revision = str(len(self.applied) + 1)
+        revisions = [revision, *(it.revision for it in reversed(self.applied))]
+        self.applied.append(
+            provider_pb2.Definition(
+                name=request.name, revision=revision, revisions=revisions, source=request.source,
+                labels=request.labels, changed=True,
+            )
+        )
+        return self.applied[-1]
+
+    def validate_definition(self, request):
+        return provider_pb2.ValidateDefinitionResponse()
+
+
+asyncio.run(serve(Numbered, sys.argv[1]))
+"""
+
+
+def block_of_cli(command: str) -> str:
+    """The block of docs/cli.md that begins with this command."""
+    shown = [text for _, language, text in blocks(DOCS / "cli.md") if language == "console"]
+    (found,) = [text for text in shown if text.startswith(f"$ stateway {command}")]
+    return found
+
+
+def test_the_outputs_of_the_page_about_the_command_line(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "card.yaml").write_text(CARD)
+    (tmp_path / "saga.yaml").write_text(SAGA)
+    (tmp_path / "new.yaml").write_text(SAGA.replace("30s", "1m"))
+    for program, text in (("charge.sh", CHARGE), ("hold.sh", "#!/bin/sh\nexec sleep 600\n")):
+        (tmp_path / program).write_text(text)
+        (tmp_path / program).chmod(0o755)
+    gateway = Gateway(tmp_path)
+    terminal = Terminal(tmp_path, gateway)
+    try:
+        # An execution whose only retry failed too.
+        terminal.run("stateway definitions apply card.yaml")
+        terminal.start("stateway worker --id billing --role payments --exec ./charge.sh")
+        terminal.run("""stateway start card --id order-17 --input '{"amount":20}'""")
+        terminal.run("stateway wait builtin/order-17", 1)
+        assert terminal.play(block_of_cli("get builtin/order-17 --step charge")) == 1
+        terminal.run("stateway purge builtin/order-17 --yes")
+        # Two executions, one of which has begun the step that the new revision changes.
+        terminal.run("stateway definitions apply saga.yaml")
+        for id in ("order-18", "order-17"):
+            terminal.run(f"stateway start order-saga --id {id} --label tenant=blue")
+        terminal.run("stateway signal builtin/order-18 picked")
+        terminal.start("stateway worker --role till --exec ./hold.sh")
+        begun = "stateway get builtin/order-18 --step charge | grep '^state *running'"
+        terminal.run(f"until {begun}; do sleep 0.1; done")
+        terminal.run("stateway definitions apply new.yaml")
+        adopt = block_of_cli("definitions adopt").replace("--yes\n", "--yes   # exits 4\n", 1)
+        assert terminal.play(adopt) == 1
+    finally:
+        terminal.close()
+        gateway.stop()
+
+
+def test_a_definition_in_the_language_of_an_engine_is_applied_as_the_page_shows(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "approve.asl.json").write_text("{}")
+    (tmp_path / "numbered.py").write_text(NUMBERED)
+    shutil.copy(ROOT / "examples/python-provider/table.toml", tmp_path)
+    gateway = Gateway(tmp_path, '[providers.payments]\nkind = "remote"\naddress = "unix:numbered.sock"\n')
+    terminal = Terminal(tmp_path, gateway)
+    try:
+        terminal.start(f"{sys.executable} numbered.py unix:numbered.sock")
+        terminal.run("until stateway definitions list --provider payments; do sleep 0.1; done")
+        assert terminal.play(block_of_cli("definitions apply approve.asl.json")) == 1
+    finally:
+        terminal.close()
+        gateway.stop()
 
 
 def test_the_backup_of_the_page_about_the_built_in_engine(tmp_path: pathlib.Path) -> None:

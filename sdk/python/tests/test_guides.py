@@ -5,13 +5,14 @@ from __future__ import annotations
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from conftest import ROOT, Gateway
-from reader import Terminal, blocks, compare, write_files
+from reader import BINARY, Terminal, blocks, compare, write_files
 
 GUIDES = ROOT / "docs/guides"
 
@@ -113,3 +114,25 @@ def test_the_guide_for_operators(tmp_path: pathlib.Path) -> None:
         terminal.close()
         gateway.stop()
     assert commands == 14
+
+
+def test_the_guide_about_outgrowing_one_machine(terminal: Terminal) -> None:
+    """The files are accepted, and everything before the cluster works. `crates/cli/tests/restate` runs the rest."""
+    guide = GUIDES / "outgrow.md"
+    assert {"cluster.toml", "stateway.toml"} <= set(write_files(guide, terminal.folder))
+    check = [BINARY, "config", "check", "stateway.toml"]
+    subprocess.run(check, cwd=terminal.folder, check=True)
+    text = guide.read_text()
+    # The definitions are examples of the repository, and the configured provider could run them.
+    moved = set(re.findall(r"stateway (?:definitions migrate|start) ([a-z-]+)", text))
+    assert moved
+    terminal.environment["STATEWAY"] = str(ROOT)
+    for name in moved:
+        terminal.run(f"stateway definitions validate $STATEWAY/examples/{name}/{name}.yaml")
+    before, _, after = text.partition("Start a cluster of three nodes\n")
+    assert after
+    page = terminal.folder / "before.md"
+    page.write_text(before)
+    for _, language, shown in blocks(page):
+        if language == "console":
+            terminal.play(shown)
