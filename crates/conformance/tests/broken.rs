@@ -15,7 +15,7 @@ mod broken;
 
 use broken::{BrokenMemory, Defect, should_catch};
 
-/// Whether any case that should catch the defect does.
+/// Whether at least one of the cases that should detect the defect fails.
 fn is_caught(defect: Defect) -> bool {
     let harness: Arc<dyn Harness> = Arc::new(OverWire::new(BrokenMemory(defect)));
     let cases = cases(&harness.table()).into_iter();

@@ -34,7 +34,7 @@ pub(crate) struct Monitoring {
 }
 
 impl Port {
-    /// Takes the port of the settings; 0 takes any free port. Reads the files that guard it.
+    /// Takes the port of the settings; 0 takes any free port. Reads the certificates, keys and rules.
     ///
     /// # Errors
     /// The address is not loopback and TLS or authentication is missing, another process uses it, or a

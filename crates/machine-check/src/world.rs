@@ -195,7 +195,7 @@ impl World {
         self.checker = Checker::of(&self.plan, &self.events);
         self.reopened += 1;
         let taken = self.attempt(&verb);
-        taken.map_err(|refused| format!("it cannot run again: {refused}"))??;
+        taken.map_err(|refused| format!("the execution cannot run again: {refused}"))??;
         Ok(true)
     }
 

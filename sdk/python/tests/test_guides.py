@@ -93,6 +93,14 @@ def test_the_guide_for_workers(terminal: Terminal, gateway: Gateway) -> None:
     compare("stateway worker", printed_by(guide, "--exec ./fetch.sh"), "\n".join(lines))
 
 
+def test_the_guide_about_more_machines_up_to_the_cluster(terminal: Terminal) -> None:
+    guide = GUIDES / "outgrow.md"
+    assert write_files(guide, terminal.folder) == ["order.sh", "cluster.toml", "node.sh", "stateway.toml"]
+    local = [text for _, language, text in blocks(guide) if language == "console"][0]
+    assert terminal.play(local.replace("$STATEWAY", str(ROOT))) == 5
+    terminal.run("sh -n node.sh && stateway config check stateway.toml")
+
+
 def test_the_guide_for_operators(tmp_path: pathlib.Path) -> None:
     guide = GUIDES / "operator.md"
     assert write_files(guide, tmp_path) == ["stateway.toml", "guard.yaml"]

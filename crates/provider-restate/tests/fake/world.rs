@@ -21,7 +21,7 @@ pub(crate) struct World {
     pub(crate) version: String,
     /// Columns that this version does not have, as `table.column`.
     pub(crate) missing: BTreeSet<String>,
-    /// Everything but queries is answered.
+    /// The server is starting: it answers all requests except queries.
     pub(crate) starting: bool,
     /// Awakeables that were answered.
     pub(crate) answered: Vec<String>,

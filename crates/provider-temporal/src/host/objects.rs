@@ -36,8 +36,6 @@ pub const TASK_TIMEOUT: Duration = Duration::from_secs(5);
 pub const MAX_VALUE_BYTES: usize = 2 * 1024 * 1024 - 64 * 1024;
 /// The most bytes that the requests of one workflow task change. Temporal refuses messages of 4 MiB.
 pub const MAX_STORED_BYTES: usize = 3 * 1024 * 1024;
-/// The largest history that Temporal stores by default.
-pub(super) const MAX_HISTORY_BYTES: u64 = 50 * 1024 * 1024;
 
 /// The most bytes of all values of an object. One run holds them beside everything that it writes: Temporal terminates
 /// a workflow whose history has more than 50 MiB.

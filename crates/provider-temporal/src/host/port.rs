@@ -31,7 +31,7 @@ use stateway_provider_api::{Call, Error, ErrorKind, Health, Result, Table, Verb}
 
 use super::HostConfig;
 use super::objects::{
-    FIRST_RUN, LATER_RUN, MAX_HISTORY_BYTES, MAX_STORED_BYTES, MAX_VALUE_BYTES, OPEN, PERSON, TAGS,
+    FIRST_RUN, LATER_RUN, MAX_OBJECT_BYTES, MAX_STORED_BYTES, MAX_VALUE_BYTES, OPEN, PERSON, TAGS,
     TASK_TIMEOUT, UPDATE, definition_tag, fork_tag, in_memo, object_of, payloads, state_tag,
     workflow_id, workflow_type,
 };
@@ -477,7 +477,7 @@ impl HostPort for TemporalPort {
             stored_bytes: Some(MAX_STORED_BYTES),
             stores_messages: false,
             state_bytes: Some(MAX_VALUE_BYTES),
-            log_bytes: Some(MAX_HISTORY_BYTES),
+            log_bytes: Some(MAX_OBJECT_BYTES as u64),
             runs: Some(RunLimits {
                 run: "run of the workflow",
                 requests: MOST_UPDATES.into(),
