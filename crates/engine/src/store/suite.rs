@@ -663,6 +663,60 @@ fn a_receiver_of_events_is_remembered_where_it_was() {
     }
 }
 
+#[test]
+fn nothing_is_found_by_a_text_with_a_zero_byte_except_what_is_stored_with_it() {
+    for place in places() {
+        let mut store = place.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        let origin = Arc::get_mut(&mut story.origin).unwrap();
+        origin.labels = Arc::new([("k\0".to_owned(), "v\0".to_owned())].into());
+        commit(&mut *store, &story.begin());
+        let request = Answered {
+            id: "r\0".into(),
+            body: [7; 16],
+            number: 1,
+            at: at(10),
+        };
+        let turn = Turn {
+            requests: vec![request.clone()],
+            ..Turn::default()
+        };
+        commit(&mut *store, &turn);
+        let listed = |definition: Option<&str>, labels: &[(&str, &str)]| {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let query = ListQuery {
+                definition: definition.map(str::to_owned),
+                labels: labels.iter().map(owned).collect(),
+                limit: 10,
+                ..ListQuery::default()
+            };
+            store.list(&query).unwrap().len()
+        };
+        for text in ["\0", "e1\0", "\0e1", "gate\0", "gate\0e1"] {
+            assert_eq!(store.number_of(text).unwrap(), None);
+            assert!(store.listed(text).unwrap().is_none());
+            assert_eq!(store.open_executions(text).unwrap(), 0);
+            assert!(store.forks(text, 10).unwrap().is_empty());
+            assert_eq!(store.definition(text, None).unwrap(), None);
+            assert_eq!(store.definition("gate", Some(text)).unwrap(), None);
+            assert_eq!(store.source(text).unwrap(), None);
+            assert!(store.revisions(text).unwrap().is_empty());
+            assert_eq!(store.last_scheduled(text).unwrap(), None);
+            assert_eq!(store.sink_position(text).unwrap(), None);
+            assert!(store.answered(text).unwrap().is_none());
+            assert_eq!(listed(Some(text), &[]), 0);
+            assert_eq!(listed(Some(text), &[("k\0", "v\0")]), 0);
+            assert_eq!(listed(None, &[(text, text)]), 0);
+        }
+        assert_eq!(listed(Some("gate"), &[("k\0", "v\0")]), 1);
+        let answered = store.answered("r\0").unwrap().unwrap();
+        assert_eq!((answered.id, answered.body), (request.id, request.body));
+        assert_eq!(store.definitions("gat\0x", 10).unwrap(), [definition()]);
+        assert_eq!(store.definitions("gate\0", 10).unwrap(), []);
+    }
+}
+
 /// A log with three branches, of rows that name their branch and first sequence.
 fn branched() -> Turn {
     let row = |branch: u32, first: u64| Append {

@@ -75,6 +75,12 @@ impl PostgresReader {
     }
 }
 
+/// Whether a column of the type `text` can have this text. It has no zero byte, and a query with one fails, so that every
+/// read checks the texts that a caller may have chosen: with a zero byte, nothing is found.
+fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
 impl Reading for PostgresReader {
     fn at_once(&self, work: &mut dyn FnMut(&dyn Reading)) -> Result<()> {
         if self.at_once.get() {
@@ -91,6 +97,9 @@ impl Reading for PostgresReader {
     }
 
     fn sink_position(&self, name: &str) -> Result<Option<i64>> {
+        if !is_storable(name) {
+            return Ok(None);
+        }
         let found = self.row("SELECT position FROM sinks WHERE name = $1", &[&name])?;
         found.map(|row| field(&row, 0)).transpose()
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use stateway_model::SubState;
 
 use super::super::row::{KEPT, LISTED, field, kept, time, with_summary};
-use super::PostgresReader;
+use super::{PostgresReader, is_storable};
 use crate::request::ListQuery;
 use crate::store::sqlite::ROW_FORM;
 use crate::store::{ExecutionRow, Result, RowReading, StoreError};
@@ -32,6 +32,9 @@ fn most(limit: usize) -> i64 {
 
 impl RowReading for PostgresReader {
     fn number_of(&self, id: &str) -> Result<Option<i64>> {
+        if !is_storable(id) {
+            return Ok(None);
+        }
         let found = self.row("SELECT number FROM executions WHERE id = $1", &[&id])?;
         found.map(|row| field(&row, 0)).transpose()
     }
@@ -49,6 +52,9 @@ impl RowReading for PostgresReader {
     }
 
     fn listed(&self, id: &str) -> Result<Option<ExecutionRow>> {
+        if !is_storable(id) {
+            return Ok(None);
+        }
         let sql = format!("SELECT {LISTED} FROM executions WHERE id = $1");
         self.row(&sql, &[&id])?
             .as_ref()
@@ -57,6 +63,13 @@ impl RowReading for PostgresReader {
     }
 
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>> {
+        if query
+            .definition
+            .as_deref()
+            .is_some_and(|name| !is_storable(name))
+        {
+            return Ok(Vec::new());
+        }
         self.page(query)
     }
 
@@ -216,6 +229,9 @@ impl RowReading for PostgresReader {
     }
 
     fn open_executions(&self, definition: &str) -> Result<u64> {
+        if !is_storable(definition) {
+            return Ok(0);
+        }
         let sql = format!(
             "SELECT count(*) FROM executions WHERE sub_state IN {OPEN} AND definition = $1"
         );
@@ -223,6 +239,9 @@ impl RowReading for PostgresReader {
     }
 
     fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>> {
+        if !is_storable(id) {
+            return Ok(Vec::new());
+        }
         let sql = "SELECT id FROM executions WHERE forked_from = $1 ORDER BY number LIMIT $2";
         let rows = self.rows(sql, &[&id, &most(limit)])?;
         let found = rows.iter().map(|row| Ok(field::<&str>(row, 0)?.into()));
