@@ -114,10 +114,18 @@ impl Webhooks {
             };
             ready.push((sink, told));
         }
-        let sinks = ready.into_iter().map(|(sink, status)| Running {
-            name: Arc::clone(&sink.name),
-            task: runtime.spawn(sink.run()),
-            status,
+        let sinks = ready.into_iter().map(|(sink, status)| {
+            let name = Arc::clone(&sink.name);
+            // Nothing that the webhook needs is removed before its task runs.
+            lines.inbox.tell(Message::ExpectSink {
+                name: Arc::clone(&name),
+                from: sink.from,
+            });
+            Running {
+                name,
+                task: runtime.spawn(sink.run()),
+                status,
+            }
         });
         Ok(Self {
             sinks: sinks.collect(),

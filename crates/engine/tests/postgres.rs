@@ -30,3 +30,5 @@ mod shared;
 mod time;
 #[path = "engine/trigger.rs"]
 mod trigger;
+#[path = "postgres/webhooks.rs"]
+mod webhooks;

@@ -20,17 +20,17 @@ use crate::proxy::Proxy;
 
 const GATE: &str = "name: gate\nsteps: [{name: a, signal: go}]";
 
-fn server() -> PostgresPeer {
+pub(crate) fn server() -> PostgresPeer {
     PostgresPeer::start(&programs(VARIABLE).unwrap())
 }
 
-fn with_lease(mut config: Config, lease: Duration) -> Config {
+pub(crate) fn with_lease(mut config: Config, lease: Duration) -> Config {
     let postgres = config.postgres.take().unwrap().with_lease(lease);
     config.postgres = Some(postgres.unwrap());
     config
 }
 
-fn start_as(id: &str) -> Start {
+pub(crate) fn start_as(id: &str) -> Start {
     static REQUESTS: AtomicU32 = AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, Ordering::Relaxed);
     Start {
@@ -44,7 +44,7 @@ fn start_as(id: &str) -> Start {
     }
 }
 
-async fn applied(engine: &Engine) {
+pub(crate) async fn applied(engine: &Engine) {
     let apply = ApplyDefinition {
         source: GATE.to_owned(),
         source_name: "gate.yaml".to_owned(),
@@ -54,7 +54,7 @@ async fn applied(engine: &Engine) {
 }
 
 /// Starts an execution as soon as the engine can.
-async fn started_in_time(engine: &Engine, id: &str) -> View {
+pub(crate) async fn started_in_time(engine: &Engine, id: &str) -> View {
     let start = start_as(id);
     let work = async {
         loop {
@@ -68,7 +68,7 @@ async fn started_in_time(engine: &Engine, id: &str) -> View {
     tokio::time::timeout(PATIENCE, work).await.unwrap()
 }
 
-async fn ids(engine: &Engine) -> Vec<Arc<str>> {
+pub(crate) async fn ids(engine: &Engine) -> Vec<Arc<str>> {
     let query = ListQuery {
         limit: 100,
         ..ListQuery::default()
