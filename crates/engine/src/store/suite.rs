@@ -1,5 +1,7 @@
 //! The contract of a store, as test cases that every store passes.
 
+mod start;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -29,8 +31,8 @@ struct Place {
     _folder: Option<tempfile::TempDir>,
 }
 
-/// Stores in PostgreSQL, each with tables of its own, where a server is installed.
-fn databases() -> Vec<Place> {
+/// The PostgreSQL servers, where they are installed.
+fn servers() -> &'static [PostgresPeer] {
     static SERVERS: LazyLock<Vec<PostgresPeer>> = LazyLock::new(|| {
         let installed = [VARIABLE, NEWER_VARIABLE].map(programs);
         let installed = installed.into_iter().filter_map(Result::ok);
@@ -38,9 +40,19 @@ fn databases() -> Vec<Place> {
             .map(|programs| PostgresPeer::start(&programs))
             .collect()
     });
+    &SERVERS
+}
+
+/// A name for tables that no other test has.
+fn own_schema() -> String {
     static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+    format!("suite_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Stores in PostgreSQL, each with tables of its own, where a server is installed.
+fn databases() -> Vec<Place> {
     let place = |server: &PostgresPeer| {
-        let schema = format!("suite_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let schema = own_schema();
         let config = PostgresConfig::new(&server.url())
             .unwrap()
             .with_schema(&schema);
@@ -51,7 +63,7 @@ fn databases() -> Vec<Place> {
             _folder: None,
         }
     };
-    SERVERS.iter().map(place).collect()
+    servers().iter().map(place).collect()
 }
 
 impl Place {

@@ -5,6 +5,9 @@ mod list;
 mod log;
 mod rows;
 
+#[cfg(test)]
+pub(in crate::store) use rows::start_queries;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -36,6 +39,11 @@ impl PostgresReader {
     /// The rows of a query.
     fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.with(|session| session.rows(sql, values))
+    }
+
+    /// The rows of a query of a start or a take-over, which may take long.
+    fn rows_patiently(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.with(|session| session.patiently(|session| session.rows(sql, values)))
     }
 
     /// The one row of a query, if there is one.

@@ -102,6 +102,6 @@ mod tests {
             let hash = hash.iter().take(8).map(|byte| format!("{byte:02x}"));
             hash.collect::<String>()
         });
-        assert_eq!(hashes.collect::<Vec<_>>(), ["96c4536b834815a8"]);
+        assert_eq!(hashes.collect::<Vec<_>>(), ["dceafd9a5080b8de"]);
     }
 }

@@ -30,6 +30,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a caller waits for an answer: the server has ended the statement by then, or it cannot be reached.
 pub(super) const PATIENCE: Duration = Duration::from_secs(12);
+/// How long the server may take for a read of a start or a take-over, which may read every open execution.
+const START_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long the server keeps a transaction whose client is silent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements kept ready.
@@ -127,6 +129,7 @@ impl Server {
             store: self.shown.clone(),
             statements: RefCell::default(),
             late: Cell::new(false),
+            patience: Cell::new(PATIENCE),
         })
     }
 }
@@ -155,6 +158,8 @@ pub(super) struct Session {
     statements: RefCell<HashMap<Box<str>, Statement>>,
     /// An answer did not arrive in time: what arrives later must not be taken for another answer.
     late: Cell<bool>,
+    /// How long a caller waits for an answer.
+    patience: Cell<Duration>,
 }
 
 impl std::fmt::Debug for Session {
@@ -186,6 +191,24 @@ impl Session {
         Ok(self.rows(sql, values)?.into_iter().next())
     }
 
+    /// Does something that may take longer than other statements.
+    pub(super) fn patiently<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.limit_statements(START_TIMEOUT)?;
+        self.patience.set(START_TIMEOUT + PATIENCE);
+        let done = work(self);
+        self.patience.set(PATIENCE);
+        if self.is_open() && self.limit_statements(STATEMENT_TIMEOUT).is_err() {
+            // A connection without the usual limit is not used again.
+            self.late.set(true);
+        }
+        done
+    }
+
+    fn limit_statements(&self, timeout: Duration) -> Result<()> {
+        let sql = format!("SET statement_timeout = {}", timeout.as_millis());
+        self.batch(&sql, PATIENCE)
+    }
+
     /// Statements without values.
     pub(super) fn batch(&self, sql: &str, patience: Duration) -> Result<()> {
         self.finish_within(self.client.batch_execute(sql), patience)
@@ -209,7 +232,7 @@ impl Session {
         &self,
         work: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.finish_within(work, PATIENCE)
+        self.finish_within(work, self.patience.get())
     }
 
     fn finish_within<T>(
