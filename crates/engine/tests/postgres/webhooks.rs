@@ -14,7 +14,8 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
 use crate::lab::PATIENCE;
 use crate::place;
-use crate::shared::{applied, start_as};
+use crate::proxy::Proxy;
+use crate::shared::{applied, server, start_as, started_in_time, with_lease};
 
 /// A receiver that refuses every event until the test lets it accept them.
 struct Receiver {
@@ -95,10 +96,16 @@ async fn events_that_a_webhook_has_not_received_outlive_a_take_over() {
     let first = Engine::open(&config).unwrap();
     let second = Engine::open(&config).unwrap();
     let webhooks = receiver.webhooks(&first);
-    let _waiting = receiver.webhooks(&second);
+    let waiting = receiver.webhooks(&second);
     applied(&first).await;
     finished(&first, "done").await;
     receiver.is_called().await;
+    // A gateway that stands by has not tried to deliver anything, so that nothing has failed.
+    let standby = waiting.statuses().remove(0);
+    assert_eq!(
+        (standby.failing_since, standby.last_error.as_str()),
+        (None, "")
+    );
     let late = first.now().checked_add(Duration::from_secs(60)).unwrap();
     drop(webhooks);
     drop(first);
@@ -114,4 +121,37 @@ async fn events_that_a_webhook_has_not_received_outlive_a_take_over() {
     receiver.accepts.store(true, Ordering::SeqCst);
     until(async || receiver.has("done")).await;
     until(async || second.purge(late, 10).await.unwrap().executions == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_has_lost_the_store_drops_what_it_was_delivering() {
+    let server = server();
+    let proxy = Proxy::to(server.port());
+    let lease = Duration::from_secs(1);
+    let (refusing, accepting) = (Receiver::new(false).await, Receiver::new(true).await);
+    let config = with_lease(place::at(&server.url_at(proxy.port), "hooks"), lease);
+    let first = Engine::open(&config).unwrap();
+    applied(&first).await;
+    let _webhooks = refusing.webhooks(&first);
+    first.start(start_as("old")).await.unwrap();
+    refusing.is_called().await;
+    let second = Engine::open(&with_lease(place::on(&server, "hooks"), lease)).unwrap();
+    let others = accepting.webhooks(&second);
+    proxy.hold();
+    started_in_time(&second, "new").await;
+    proxy.pass();
+    until(async || accepting.has("old") && accepting.has("new")).await;
+    until(async || others.statuses()[0].behind == 0).await;
+    let stands_by = async || {
+        let read = first.get("old".into()).await;
+        read.is_err_and(|error| error.reason == "STORE_STANDBY")
+    };
+    until(stands_by).await;
+    drop(others);
+    drop(second);
+    refusing.accepts.store(true, Ordering::SeqCst);
+    started_in_time(&first, "again").await;
+    // Events come in the order of the log: the event of `old` would have come first.
+    until(async || refusing.has("again")).await;
+    assert!(!refusing.has("old"), "the other engine had delivered it");
 }
