@@ -6,6 +6,8 @@
 // Helpers of the tests on files are not all used here.
 #![allow(dead_code)]
 
+#[path = "postgres/access.rs"]
+mod access;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
