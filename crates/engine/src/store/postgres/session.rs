@@ -6,16 +6,17 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, NoTls, Row, Socket, Statement};
 
 use super::config::PostgresConfig;
 use super::error::{store_error, unreachable};
@@ -54,7 +55,7 @@ impl Server {
     pub(super) fn new(config: PostgresConfig) -> Result<Self> {
         let shown = config.shown();
         // Files that cannot be used are reported when the process starts.
-        Tls::new(config.ca_file.as_deref()).map_err(|why| unopened(&shown, why))?;
+        tls(&config).map_err(|why| unopened(&shown, why))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("stateway-postgres")
@@ -109,21 +110,23 @@ impl Server {
             let text = password.read().map_err(|why| unopened(&self.shown, why))?;
             config.password(text);
         }
+        config.ssl_mode(self.config.ssl_mode());
         // The certificates may have been renewed.
-        let tls = Tls::new(self.config.ca_file.as_deref());
-        let tls = tls.map_err(|why| unopened(&self.shown, why))?;
+        let tls = tls(&self.config).map_err(|why| unopened(&self.shown, why))?;
         let Some(runtime) = &self.runtime else {
             return Err(unreachable(&self.shown, "the store is closed"));
         };
-        let connecting = runtime.spawn(async move { config.connect(tls).await });
+        let connecting = runtime.spawn(async move {
+            match tls {
+                Some(tls) => connected(&config, tls).await,
+                None => connected(&config, NoTls).await,
+            }
+        });
         let late = || unreachable(&self.shown, "no connection in time");
         let connected = wait(connecting, CONNECT_PATIENCE * 2).ok_or_else(late)?;
         let connected = connected.map_err(|_| late())?;
         let (client, connection) = connected.map_err(|error| store_error(&self.shown, &error))?;
-        runtime.spawn(async move {
-            // Whoever uses the connection gets the error.
-            let _ = connection.await;
-        });
+        runtime.spawn(connection);
         Ok(Session {
             client,
             store: self.shown.clone(),
@@ -133,6 +136,33 @@ impl Server {
         })
     }
 }
+
+/// What connections need for TLS; none if they use none. The certificates of the system are not read then: they need not
+/// exist.
+fn tls(config: &PostgresConfig) -> std::result::Result<Option<Tls>, String> {
+    match config.ssl_mode() {
+        SslMode::Disable => Ok(None),
+        _ => Tls::new(config.ca_file.as_deref()).map(Some),
+    }
+}
+
+/// A connection, and what drives it.
+async fn connected<T>(
+    config: &tokio_postgres::Config,
+    tls: T,
+) -> std::result::Result<(Client, Driving), tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect(tls).await?;
+    // Whoever uses the connection gets the error.
+    let driving = async move { drop(connection.await) };
+    Ok((client, Box::pin(driving)))
+}
+
+/// Drives a connection until its end.
+type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -290,6 +320,18 @@ fn wait<T>(future: impl Future<Output = T>, patience: Duration) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_are_read_only_if_tls_is_used() {
+        let server = |url: &str| {
+            let mut config = PostgresConfig::new(url).unwrap();
+            config.ca_file = Some("/nowhere/ca.pem".into());
+            Server::new(config).map(drop)
+        };
+        let refused = server("postgres://a@127.0.0.1/d").unwrap_err();
+        assert!(refused.to_string().contains("/nowhere/ca.pem"), "{refused}");
+        server("postgres://a@db.example/d?sslmode=disable").unwrap();
+    }
 
     #[test]
     fn a_thread_waits_for_an_answer_of_another_thread_and_not_for_ever() {
