@@ -2,6 +2,7 @@
 
 mod start;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -31,16 +32,40 @@ struct Place {
     _folder: Option<tempfile::TempDir>,
 }
 
-/// The PostgreSQL servers, where they are installed.
+/// The PostgreSQL servers, both of them or none. Without them the tests still run, on the other stores; then
+/// `cargo xtask test --hermetic` lists these tests as left out.
 fn servers() -> &'static [PostgresPeer] {
     static SERVERS: LazyLock<Vec<PostgresPeer>> = LazyLock::new(|| {
-        let installed = [VARIABLE, NEWER_VARIABLE].map(programs);
-        let installed = installed.into_iter().filter_map(Result::ok);
-        installed
-            .map(|programs| PostgresPeer::start(&programs))
+        let named = [VARIABLE, NEWER_VARIABLE].map(programs);
+        let programs = both_or_none(named).unwrap_or_else(|error| panic!("{error}"));
+        if programs.is_empty() {
+            eprintln!("the suite of the stores runs without PostgreSQL: {VARIABLE} is not set");
+        }
+        programs
+            .iter()
+            .map(|programs| PostgresPeer::start(programs))
             .collect()
     });
     &SERVERS
+}
+
+/// A server that is missing beside another one was forgotten.
+fn both_or_none(named: [Result<PathBuf, String>; 2]) -> Result<Vec<PathBuf>, String> {
+    if named.iter().all(Result::is_err) {
+        return Ok(Vec::new());
+    }
+    named.into_iter().collect()
+}
+
+#[test]
+fn one_missing_server_is_an_error_and_no_server_is_none() {
+    let (found, missing) = (|| Ok("bin".into()), || Err("none".to_owned()));
+    assert_eq!(both_or_none([missing(), missing()]), Ok(vec![]));
+    let both = vec!["bin".into(), "bin".into()];
+    assert_eq!(both_or_none([found(), found()]), Ok(both));
+    for named in [[found(), missing()], [missing(), found()]] {
+        assert_eq!(both_or_none(named), Err("none".to_owned()));
+    }
 }
 
 /// A name for tables that no other test has.
