@@ -176,6 +176,28 @@ async fn a_commit_whose_answer_is_lost_is_settled_and_happens_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_may_be_stored_is_never_reported_as_left_to_another_engine() {
+    let server = server();
+    let proxy = Proxy::to(server.port());
+    let lease = Duration::from_secs(1);
+    let first = with_lease(place::at(&server.url_at(proxy.port), "open"), lease);
+    let first = Engine::open(&first).unwrap();
+    applied(&first).await;
+    let second = Engine::open(&with_lease(place::on(&server, "open"), lease)).unwrap();
+    // The commit reaches the server; its answer and the reconnection wait for the take-over.
+    proxy.swallow_next_commit_and_hold();
+    let unknown = tokio::spawn({
+        let first = first.clone();
+        async move { first.start(start_as("stored")).await }
+    });
+    started_in_time(&second, "new").await;
+    proxy.pass();
+    let unknown = tokio::time::timeout(PATIENCE, unknown).await.unwrap();
+    refused(&unknown.unwrap().unwrap_err(), "STORE_UNREACHABLE");
+    assert_eq!(ids(&second).await, ["new".into(), "stored".into()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_the_server_every_call_says_so_and_everything_continues_afterwards() {
     let server = server();
     let engine = Engine::open(&place::on(&server, "away")).unwrap();
