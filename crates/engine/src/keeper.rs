@@ -159,6 +159,8 @@ pub(crate) struct Keeper {
     slots_due: bool,
     /// How far the connected receivers of events have got.
     sinks: HashMap<Arc<str>, i64>,
+    /// The receivers of events that this process has, connected or not.
+    expected_sinks: HashMap<Arc<str>, SinkStart>,
     /// How many executions this turn has loaded for results that are sent again.
     results_checked: usize,
     /// The executions that are being processed, the innermost last.
@@ -250,6 +252,7 @@ impl Keeper {
             work: VecDeque::new(),
             slots_due: false,
             sinks: HashMap::new(),
+            expected_sinks: HashMap::new(),
             results_checked: 0,
             processed: Vec::new(),
             scheduling: None,
@@ -326,6 +329,7 @@ impl Keeper {
     }
 
     fn take(&mut self, message: Message) {
+        self.note_sinks(&message);
         if let Some(broken) = &self.broken {
             message.refuse(broken.error.clone());
             return;
@@ -393,6 +397,7 @@ impl Keeper {
             Message::Survey { answer } => {
                 let _ = answer.send(Ok(self.survey()));
             }
+            Message::ExpectSink { name, .. } => self.expect_sink(&name),
             Message::OpenSink { name, from, answer } => {
                 self.open_sink(name, from, answer);
             }
@@ -401,11 +406,8 @@ impl Keeper {
                 position,
                 keep,
             } => self.sink_at(name, position, keep),
-            Message::CloseSink { name } => {
-                self.sinks.remove(&name);
-            }
             Message::Lull => self.gather(),
-            Message::Written | Message::Stop => {}
+            Message::CloseSink { .. } | Message::Written | Message::Stop => {}
         }
     }
 

@@ -28,6 +28,7 @@ use crate::error::Result;
 use crate::handle::Lines;
 use crate::keeper::{Inbox, Message};
 use crate::request::EventRecord;
+use crate::store::Epoch;
 use crate::{Engine, EngineError, ErrorKind};
 use cloud_event::CloudEvent;
 use deliver::{Delivered, Post};
@@ -37,6 +38,8 @@ use settings::EventFilter;
 const APPENDS: usize = 256;
 /// How long to wait before the store is read again after it could not be.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// How often a delivery checks that this process still owns the store.
+const OWNER_CHECK: Duration = Duration::from_millis(100);
 /// After how many appends that the webhook does not want its place is written down all the same.
 const UNWANTED: i64 = 10_000;
 
@@ -108,16 +111,25 @@ impl Webhooks {
                 from: settings.from,
                 batch: settings.batch.max(1),
                 lines: lines.clone(),
+                epoch: None,
                 position: 0,
                 written: 0,
                 status,
             };
             ready.push((sink, told));
         }
-        let sinks = ready.into_iter().map(|(sink, status)| Running {
-            name: Arc::clone(&sink.name),
-            task: runtime.spawn(sink.run()),
-            status,
+        let sinks = ready.into_iter().map(|(sink, status)| {
+            let name = Arc::clone(&sink.name);
+            // Nothing that the webhook needs is removed before its task runs.
+            lines.inbox.tell(Message::ExpectSink {
+                name: Arc::clone(&name),
+                from: sink.from,
+            });
+            Running {
+                name,
+                task: runtime.spawn(sink.run()),
+                status,
+            }
         });
         Ok(Self {
             sinks: sinks.collect(),
@@ -162,6 +174,8 @@ struct Sink {
     from: crate::SinkStart,
     batch: usize,
     lines: Lines,
+    /// The epoch of the store in which this webhook was opened; none if it must be opened again.
+    epoch: Option<Epoch>,
     /// Everything up to here was delivered.
     position: i64,
     /// The last position that was sent to the keeper to be stored.
@@ -181,15 +195,14 @@ impl Sink {
 
     /// Works until the receiver is gone or the engine has stopped.
     async fn work(&mut self) {
-        let mut epoch = None;
         loop {
             // Another process may have delivered events while it owned the store.
             let current = self.lines.standing.epoch();
-            if epoch != Some(current) {
+            if self.epoch != Some(current) {
                 let Some(position) = self.open().await else {
                     return;
                 };
-                epoch = Some(current);
+                self.epoch = Some(current);
                 (self.position, self.written) = (position, position);
                 self.status.send_modify(|status| status.position = position);
             }
@@ -215,7 +228,7 @@ impl Sink {
                     }
                 }
                 Err(error) => {
-                    self.failed(&error.message);
+                    self.cannot_read(&error);
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
             }
@@ -238,9 +251,22 @@ impl Sink {
             match opened {
                 Ok(position) => return Some(position),
                 Err(error) if error.reason == "ENGINE_STOPPED" => return None,
-                Err(error) => self.failed(&error.message),
+                Err(error) => self.cannot_read(&error),
             }
             tokio::time::sleep(STORE_PAUSE).await;
+        }
+    }
+
+    /// Whether this process has owned the store since the webhook was opened.
+    fn is_owner(&self) -> bool {
+        let standing = &self.lines.standing;
+        standing.check().is_ok() && self.epoch == Some(standing.epoch())
+    }
+
+    /// Ends when another process may own the store, which delivers the events then.
+    async fn lost(&self) {
+        while self.is_owner() {
+            tokio::time::sleep(OWNER_CHECK).await;
         }
     }
 
@@ -270,6 +296,10 @@ impl Sink {
             match self.send(rest).await {
                 Delivered::All(count) => rest = &rest[count..],
                 Delivered::Gone => return false,
+                Delivered::Lost => {
+                    self.epoch = None;
+                    return true;
+                }
             }
             // A place is reached when all of its events are.
             let reached = rest.first().map_or(end, |next| next.position - 1);
@@ -293,11 +323,12 @@ impl Sink {
                 Err(why) => self.failed(why),
             };
             let clock = &self.lines.clock;
-            match self
-                .post
-                .push(&together, self.batch > 1, clock, &tell)
-                .await
-            {
+            let pushed = tokio::select! {
+                biased;
+                () = self.lost() => return Delivered::Lost,
+                pushed = self.post.push(&together, self.batch > 1, clock, &tell) => pushed,
+            };
+            match pushed {
                 deliver::Pushed::Done(count) => return Delivered::All(count),
                 deliver::Pushed::Gone => return Delivered::Gone,
                 // A receiver that refuses a batch may accept single events.
@@ -362,8 +393,25 @@ impl Sink {
         }
     }
 
+    /// The store cannot be read, which is no attempt to deliver.
+    fn cannot_read(&self, error: &EngineError) {
+        if error.reason != "STORE_STANDBY" {
+            self.failing(&error.message);
+            return;
+        }
+        // Another process delivers the events: nothing fails here.
+        self.status.send_if_modified(|status| {
+            status.last_error.clear();
+            status.failing_since.take().is_some()
+        });
+    }
+
     fn failed(&self, why: &str) {
         self.count("failed");
+        self.failing(why);
+    }
+
+    fn failing(&self, why: &str) {
         self.measure();
         let failing = self.status.borrow().failing_since.is_some();
         if !failing {

@@ -6,6 +6,8 @@
 // Helpers of the tests on files are not all used here.
 #![allow(dead_code)]
 
+#[path = "postgres/access.rs"]
+mod access;
 #[path = "engine/branch.rs"]
 mod branch;
 #[path = "engine/child.rs"]
@@ -30,3 +32,5 @@ mod shared;
 mod time;
 #[path = "engine/trigger.rs"]
 mod trigger;
+#[path = "postgres/webhooks.rs"]
+mod webhooks;

@@ -260,6 +260,12 @@ impl Run<'_> {
             Job::Docs => single(docs::run(&docs::Options { check: true })),
             Job::Program(program) => programs::run(program, filter, &self.peers),
             Job::Suite(program) => {
+                // Without servers, the suite passes on the other stores only.
+                for variable in peers::postgres::VARIABLES {
+                    if !self.peers.iter().any(|(named, _)| *named == variable) {
+                        return Err(format!("the suite of the stores has no {variable}"));
+                    }
+                }
                 let filter = filter.unwrap_or("store::suite");
                 programs::run(program, Some(filter), &self.peers)
             }

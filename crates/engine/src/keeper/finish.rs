@@ -304,7 +304,6 @@ impl Keeper {
     /// Another process owns the store: this process does not read it, and webhooks continue from what that process stores.
     fn stand_by(&mut self, error: &EngineError, active: Option<&str>) {
         self.standing.lost(error.clone(), active);
-        self.sinks.clear();
         self.board.read_again();
     }
 
@@ -312,6 +311,8 @@ impl Keeper {
     pub(super) fn begin_epoch(&mut self, epoch: Epoch) -> Result<()> {
         self.executions.begin_after(self.store.last_number()?);
         self.standing.owned(epoch);
+        self.read_sinks()?;
+        self.rest_sweeps();
         let position = self.store.last_position();
         self.shown.push(Effect::Committed(position));
         Ok(())

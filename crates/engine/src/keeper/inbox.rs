@@ -107,6 +107,11 @@ pub(crate) enum Message {
         ids: Vec<Arc<str>>,
         answer: oneshot::Sender<Result<Vec<View>>>,
     },
+    /// A sink will connect. Its events must stay from now on, whoever owns the store.
+    ExpectSink {
+        name: Arc<str>,
+        from: SinkStart,
+    },
     /// A sink connects; the answer is the position to continue from.
     OpenSink {
         name: Arc<str>,
@@ -357,6 +362,7 @@ impl Message {
             | Self::Settle { .. }
             | Self::Heartbeat { .. }
             | Self::Gone { .. }
+            | Self::ExpectSink { .. }
             | Self::SinkAt { .. }
             | Self::Drifted { .. }
             | Self::Recheck { .. }

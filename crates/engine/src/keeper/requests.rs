@@ -393,20 +393,30 @@ impl Keeper {
 /// The longest id someone may give, so that those of its children are ids too.
 const LONGEST_ID: usize = 128;
 
-/// Ids with a `~` are the engine's own: of children and of scheduled starts.
+/// Ids with a `~` are the engine's own: of children and of scheduled starts. A control character cannot be read in a
+/// list, and not every store has a zero byte in its texts.
 fn usable_id(id: &str) -> Result<()> {
-    let why = if id.len() > LONGEST_ID {
-        format!("an execution id has at most {LONGEST_ID} bytes")
+    let control = id.char_indices().find(|(_, letter)| letter.is_control());
+    let (why, hint) = if id.len() > LONGEST_ID {
+        let why = format!("an execution id has at most {LONGEST_ID} bytes");
+        (why, "Use a shorter id, or leave the id out.")
+    } else if let Some((place, letter)) = control {
+        let why = format!(
+            "an execution id must not contain control characters: U+{:04X} at byte {place} of the id",
+            u32::from(letter)
+        );
+        (why, "Remove the character, or leave the id out.")
     } else if id.contains('~') {
-        "an execution id must not contain `~`: the engine uses it in the ids of children".to_owned()
+        let why = "an execution id must not contain `~`: the engine uses it in the ids of children";
+        (
+            why.to_owned(),
+            "Use another character, or leave the id out.",
+        )
     } else {
         return Ok(());
     };
-    Err(EngineError::new(
-        ErrorKind::InvalidArgument,
-        "INVALID_EXECUTION_ID",
-        why,
-    ))
+    let refused = EngineError::new(ErrorKind::InvalidArgument, "INVALID_EXECUTION_ID", why);
+    Err(refused.hint(hint))
 }
 
 /// The initial state of a new execution.

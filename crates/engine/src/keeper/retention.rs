@@ -17,8 +17,8 @@ use crate::error::Result;
 const AT_ONCE: usize = 200;
 /// The pause of a sweep between two steps.
 const BETWEEN_STEPS: Duration = Duration::from_millis(50);
-/// How long a sweep rests at its end, and at the start of the process: by then the configured webhooks
-/// have reported how far they have got.
+/// How long a sweep rests at its end, and after the process has become the owner of the store: by then the configured
+/// webhooks have reported how far they have got.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
 
 /// The sweep over the executions of one final sub-state.
@@ -47,6 +47,13 @@ pub(super) fn sweeps(retention: Retention, now: Instant) -> Vec<Sweep> {
 }
 
 impl Keeper {
+    /// Lets every sweep rest: the process has just become the owner of the store.
+    pub(super) fn rest_sweeps(&mut self) {
+        for sweep in &mut self.upkeep.sweeps {
+            sweep.next = self.now.steady + BETWEEN_SWEEPS;
+        }
+    }
+
     /// Does the steps of sweeps that are due.
     pub(super) fn remove_unretained(&mut self) {
         for index in 0..self.upkeep.sweeps.len() {

@@ -655,6 +655,55 @@ fn an_execution_stays_until_webhooks_have_its_events_however_old_it_is() {
 }
 
 #[test]
+fn an_execution_stays_until_webhooks_had_time_to_connect_after_a_take_over() {
+    let mut stepped = Stepped::retaining(crate::Retention {
+        succeeded: None,
+        failed: Some(HOUR),
+    });
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let id = stepped.start("gate").id;
+    stepped.steer(&id, kill()).expect("killed");
+    stepped.pass(2 * HOUR);
+    stepped.keeper.now = stepped.now;
+    stepped.keeper.begin_epoch(7).expect("a store");
+    stepped.pass(Duration::from_secs(59));
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 1);
+    stepped.pass(Duration::from_secs(1));
+    stepped.turn(vec![]);
+    assert_eq!(stepped.total(), 0);
+}
+
+#[test]
+fn a_webhook_that_could_not_connect_before_a_take_over_keeps_its_events() {
+    let disk = MemoryDisk::default();
+    let mut stepped = Stepped::on(&disk);
+    stepped.apply("name: gate\nsteps: [{name: a, signal: go}]");
+    let id = stepped.start("gate").id;
+    stepped.steer(&id, kill()).expect("killed");
+    // Another process owns the store.
+    let error = EngineError::stopped();
+    stepped.keeper.broken = Some(Broken {
+        error,
+        tried: stepped.now.steady,
+    });
+    let hook: Arc<str> = "hook".into();
+    let expect = Message::ExpectSink {
+        name: Arc::clone(&hook),
+        from: SinkStart::Beginning,
+    };
+    stepped.turn(vec![expect]);
+    assert_eq!(stepped.keeper.needed_by_sinks(), None);
+    stepped.pass(TRY_AGAIN);
+    stepped.turn(vec![]);
+    assert_eq!(stepped.keeper.needed_by_sinks(), Some(0));
+    let refused = stepped.keeper.remove(&id).expect_err("needed");
+    assert_eq!(refused.reason, "EVENTS_NOT_DELIVERED");
+    stepped.turn(vec![Message::CloseSink { name: hook }]);
+    stepped.keeper.remove(&id).expect("removed");
+}
+
+#[test]
 fn a_turn_is_decided_while_the_turn_before_is_written() {
     let disk = MemoryDisk::default();
     let mut stepped = Stepped::beside(&disk);

@@ -32,6 +32,8 @@ pub(super) enum Delivered {
     All(usize),
     /// The receiver no longer exists.
     Gone,
+    /// Another process may own the store: nothing more is sent from here.
+    Lost,
 }
 
 /// The result of the delivery of a message.

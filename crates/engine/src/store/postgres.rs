@@ -16,6 +16,8 @@ mod tls;
 mod turn;
 
 pub use config::{Password, PostgresConfig};
+#[cfg(test)]
+pub(super) use read::start_queries;
 
 use std::sync::Arc;
 

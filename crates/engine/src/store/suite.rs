@@ -1,5 +1,8 @@
 //! The contract of a store, as test cases that every store passes.
 
+mod start;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -29,18 +32,52 @@ struct Place {
     _folder: Option<tempfile::TempDir>,
 }
 
-/// Stores in PostgreSQL, each with tables of its own, where a server is installed.
-fn databases() -> Vec<Place> {
+/// The PostgreSQL servers, both of them or none. Without them the tests still run, on the other stores; then
+/// `cargo xtask test --hermetic` lists these tests as left out.
+fn servers() -> &'static [PostgresPeer] {
     static SERVERS: LazyLock<Vec<PostgresPeer>> = LazyLock::new(|| {
-        let installed = [VARIABLE, NEWER_VARIABLE].map(programs);
-        let installed = installed.into_iter().filter_map(Result::ok);
-        installed
-            .map(|programs| PostgresPeer::start(&programs))
+        let named = [VARIABLE, NEWER_VARIABLE].map(programs);
+        let programs = both_or_none(named).unwrap_or_else(|error| panic!("{error}"));
+        if programs.is_empty() {
+            eprintln!("the suite of the stores runs without PostgreSQL: {VARIABLE} is not set");
+        }
+        programs
+            .iter()
+            .map(|programs| PostgresPeer::start(programs))
             .collect()
     });
+    &SERVERS
+}
+
+/// A server that is missing beside another one was forgotten.
+fn both_or_none(named: [Result<PathBuf, String>; 2]) -> Result<Vec<PathBuf>, String> {
+    if named.iter().all(Result::is_err) {
+        return Ok(Vec::new());
+    }
+    named.into_iter().collect()
+}
+
+#[test]
+fn one_missing_server_is_an_error_and_no_server_is_none() {
+    let (found, missing) = (|| Ok("bin".into()), || Err("none".to_owned()));
+    assert_eq!(both_or_none([missing(), missing()]), Ok(vec![]));
+    let both = vec!["bin".into(), "bin".into()];
+    assert_eq!(both_or_none([found(), found()]), Ok(both));
+    for named in [[found(), missing()], [missing(), found()]] {
+        assert_eq!(both_or_none(named), Err("none".to_owned()));
+    }
+}
+
+/// A name for tables that no other test has.
+fn own_schema() -> String {
     static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+    format!("suite_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Stores in PostgreSQL, each with tables of its own, where a server is installed.
+fn databases() -> Vec<Place> {
     let place = |server: &PostgresPeer| {
-        let schema = format!("suite_{}", SCHEMAS.fetch_add(1, Ordering::Relaxed));
+        let schema = own_schema();
         let config = PostgresConfig::new(&server.url())
             .unwrap()
             .with_schema(&schema);
@@ -51,7 +88,7 @@ fn databases() -> Vec<Place> {
             _folder: None,
         }
     };
-    SERVERS.iter().map(place).collect()
+    servers().iter().map(place).collect()
 }
 
 impl Place {
@@ -660,6 +697,60 @@ fn a_receiver_of_events_is_remembered_where_it_was() {
             commit(&mut *store, &turn);
         }
         assert_eq!(store.sink_position("s").unwrap(), Some(7));
+    }
+}
+
+#[test]
+fn nothing_is_found_by_a_text_with_a_zero_byte_except_what_is_stored_with_it() {
+    for place in places() {
+        let mut store = place.open().unwrap();
+        with_definition(&mut *store);
+        let mut story = Story::new(1);
+        let origin = Arc::get_mut(&mut story.origin).unwrap();
+        origin.labels = Arc::new([("k\0".to_owned(), "v\0".to_owned())].into());
+        commit(&mut *store, &story.begin());
+        let request = Answered {
+            id: "r\0".into(),
+            body: [7; 16],
+            number: 1,
+            at: at(10),
+        };
+        let turn = Turn {
+            requests: vec![request.clone()],
+            ..Turn::default()
+        };
+        commit(&mut *store, &turn);
+        let listed = |definition: Option<&str>, labels: &[(&str, &str)]| {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let query = ListQuery {
+                definition: definition.map(str::to_owned),
+                labels: labels.iter().map(owned).collect(),
+                limit: 10,
+                ..ListQuery::default()
+            };
+            store.list(&query).unwrap().len()
+        };
+        for text in ["\0", "e1\0", "\0e1", "gate\0", "gate\0e1"] {
+            assert_eq!(store.number_of(text).unwrap(), None);
+            assert!(store.listed(text).unwrap().is_none());
+            assert_eq!(store.open_executions(text).unwrap(), 0);
+            assert!(store.forks(text, 10).unwrap().is_empty());
+            assert_eq!(store.definition(text, None).unwrap(), None);
+            assert_eq!(store.definition("gate", Some(text)).unwrap(), None);
+            assert_eq!(store.source(text).unwrap(), None);
+            assert!(store.revisions(text).unwrap().is_empty());
+            assert_eq!(store.last_scheduled(text).unwrap(), None);
+            assert_eq!(store.sink_position(text).unwrap(), None);
+            assert!(store.answered(text).unwrap().is_none());
+            assert_eq!(listed(Some(text), &[]), 0);
+            assert_eq!(listed(Some(text), &[("k\0", "v\0")]), 0);
+            assert_eq!(listed(None, &[(text, text)]), 0);
+        }
+        assert_eq!(listed(Some("gate"), &[("k\0", "v\0")]), 1);
+        let answered = store.answered("r\0").unwrap().unwrap();
+        assert_eq!((answered.id, answered.body), (request.id, request.body));
+        assert_eq!(store.definitions("gat\0x", 10).unwrap(), [definition()]);
+        assert_eq!(store.definitions("gate\0", 10).unwrap(), []);
     }
 }
 

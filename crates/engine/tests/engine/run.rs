@@ -1,7 +1,9 @@
 //! Executions run: chains, failures, children, signals, restarts.
 
+use std::sync::Arc;
+
 use serde_json::json;
-use stateway_engine::{Steer, WorkerMessage};
+use stateway_engine::{ErrorKind, Steer, WorkerMessage};
 use stateway_model::{ErrorCategory, Reason, SubState};
 
 use crate::lab::Lab;
@@ -350,4 +352,46 @@ async fn what_was_undone_is_done_again_too() {
         .await
         .unwrap();
     assert_eq!(&*worker.task().await.task.step, "a");
+}
+
+#[tokio::test]
+async fn a_control_character_in_an_id_is_refused_or_found_nowhere_and_disturbs_nobody() {
+    let lab = Lab::new();
+    lab.apply("name: gate\nsteps: [{name: a, signal: go}]")
+        .await;
+    let kept = lab.start("gate", json!(null)).await.id;
+    let mut worker = lab.worker("w", &["x"], 1);
+    for id in ["\0", "e\0", "e\n", "\u{7f}", "e\u{85}"] {
+        let mut start = lab.start_of("gate", json!(null));
+        start.id = Some(id.into());
+        let refused = lab.engine.start(start).await.unwrap_err();
+        assert_eq!(
+            (refused.kind, refused.reason),
+            (ErrorKind::InvalidArgument, "INVALID_EXECUTION_ID"),
+            "{refused:?}"
+        );
+        assert!(!refused.hint.is_empty(), "{refused:?}");
+    }
+    let unknown: Arc<str> = format!("{kept}\0").into();
+    let signal = Steer::Signal {
+        name: "go\0".into(),
+        payload: Arc::new(json!(null)),
+    };
+    let mut start = lab.start_of("gate\0", json!(null));
+    start.id = Some("e".into());
+    let not_found = [
+        lab.engine.start(start).await.unwrap_err(),
+        lab.engine.get(Arc::clone(&unknown)).await.unwrap_err(),
+        lab.steer(&unknown, signal).await.unwrap_err(),
+        lab.engine.remove(unknown).await.unwrap_err(),
+    ];
+    for error in not_found {
+        assert_eq!(error.kind, ErrorKind::NotFound, "{error:?}");
+    }
+    let begun = lab.start("gate", json!(null)).await.id;
+    assert_eq!(lab.ids().await, [begun, kept]);
+    // The worker is still connected: nothing was loaded again.
+    lab.apply("name: job\nsteps: [{name: a, agent: x}]").await;
+    lab.start("job", json!(null)).await;
+    let _ = worker.task().await;
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 const PASS: u8 = 0;
 const HOLD: u8 = 1;
 const SWALLOW: u8 = 2;
+const SWALLOW_AND_HOLD: u8 = 3;
 
 /// A proxy on a port of its own.
 pub(crate) struct Proxy {
@@ -56,6 +57,11 @@ impl Proxy {
         self.mode.store(SWALLOW, Ordering::SeqCst);
     }
 
+    /// Likewise, and nothing else passes until [`Proxy::pass`].
+    pub(crate) fn swallow_next_commit_and_hold(&self) {
+        self.mode.store(SWALLOW_AND_HOLD, Ordering::SeqCst);
+    }
+
     pub(crate) fn has_swallowed(&self) -> bool {
         self.swallowed.load(Ordering::SeqCst)
     }
@@ -88,9 +94,13 @@ impl Link {
             while self.mode.load(Ordering::SeqCst) == HOLD {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            let swallows = self.mode.load(Ordering::SeqCst) == SWALLOW;
-            if forth && swallows && has(bytes, b"COMMIT\0") {
-                self.mode.store(PASS, Ordering::SeqCst);
+            let next = match self.mode.load(Ordering::SeqCst) {
+                SWALLOW => Some(PASS),
+                SWALLOW_AND_HOLD => Some(HOLD),
+                _ => None,
+            };
+            if let Some(next) = next.filter(|_| forth && has(bytes, b"COMMIT\0")) {
+                self.mode.store(next, Ordering::SeqCst);
                 self.marked.store(true, Ordering::SeqCst);
             }
             if !forth && self.marked.load(Ordering::SeqCst) {

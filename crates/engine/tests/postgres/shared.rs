@@ -20,17 +20,17 @@ use crate::proxy::Proxy;
 
 const GATE: &str = "name: gate\nsteps: [{name: a, signal: go}]";
 
-fn server() -> PostgresPeer {
+pub(crate) fn server() -> PostgresPeer {
     PostgresPeer::start(&programs(VARIABLE).unwrap())
 }
 
-fn with_lease(mut config: Config, lease: Duration) -> Config {
+pub(crate) fn with_lease(mut config: Config, lease: Duration) -> Config {
     let postgres = config.postgres.take().unwrap().with_lease(lease);
     config.postgres = Some(postgres.unwrap());
     config
 }
 
-fn start_as(id: &str) -> Start {
+pub(crate) fn start_as(id: &str) -> Start {
     static REQUESTS: AtomicU32 = AtomicU32::new(0);
     let request = REQUESTS.fetch_add(1, Ordering::Relaxed);
     Start {
@@ -44,7 +44,7 @@ fn start_as(id: &str) -> Start {
     }
 }
 
-async fn applied(engine: &Engine) {
+pub(crate) async fn applied(engine: &Engine) {
     let apply = ApplyDefinition {
         source: GATE.to_owned(),
         source_name: "gate.yaml".to_owned(),
@@ -54,7 +54,7 @@ async fn applied(engine: &Engine) {
 }
 
 /// Starts an execution as soon as the engine can.
-async fn started_in_time(engine: &Engine, id: &str) -> View {
+pub(crate) async fn started_in_time(engine: &Engine, id: &str) -> View {
     let start = start_as(id);
     let work = async {
         loop {
@@ -68,7 +68,7 @@ async fn started_in_time(engine: &Engine, id: &str) -> View {
     tokio::time::timeout(PATIENCE, work).await.unwrap()
 }
 
-async fn ids(engine: &Engine) -> Vec<Arc<str>> {
+pub(crate) async fn ids(engine: &Engine) -> Vec<Arc<str>> {
     let query = ListQuery {
         limit: 100,
         ..ListQuery::default()
@@ -173,6 +173,28 @@ async fn a_commit_whose_answer_is_lost_is_settled_and_happens_once() {
         assert!(proxy.has_swallowed());
     }
     assert_eq!(ids(&engine).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_may_be_stored_is_never_reported_as_left_to_another_engine() {
+    let server = server();
+    let proxy = Proxy::to(server.port());
+    let lease = Duration::from_secs(1);
+    let first = with_lease(place::at(&server.url_at(proxy.port), "open"), lease);
+    let first = Engine::open(&first).unwrap();
+    applied(&first).await;
+    let second = Engine::open(&with_lease(place::on(&server, "open"), lease)).unwrap();
+    // The commit reaches the server; its answer and the reconnection wait for the take-over.
+    proxy.swallow_next_commit_and_hold();
+    let unknown = tokio::spawn({
+        let first = first.clone();
+        async move { first.start(start_as("stored")).await }
+    });
+    started_in_time(&second, "new").await;
+    proxy.pass();
+    let unknown = tokio::time::timeout(PATIENCE, unknown).await.unwrap();
+    refused(&unknown.unwrap().unwrap_err(), "STORE_UNREACHABLE");
+    assert_eq!(ids(&second).await, ["new".into(), "stored".into()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,8 +319,8 @@ async fn a_connection_is_encrypted_and_the_certificate_of_the_server_is_checked(
         opened(&required, trusted("other.pem", other.cert.pem())),
         opened(&by_address, trusted("again.pem", own.cert.pem())),
     ] {
-        let refused = engine.unwrap().start(start_as("two")).await.unwrap_err();
-        assert_eq!(refused.reason, "STORE_UNREACHABLE", "{refused:?}");
+        let refused = engine.unwrap_err();
+        assert_eq!(refused.reason, "STORE_NOT_OPENED", "{refused:?}");
         assert!(refused.message.contains("certificate"), "{refused:?}");
     }
 }

@@ -6,6 +6,8 @@ use super::{Package, platform};
 use crate::debian;
 
 /// Where Debian puts the programs of this version.
+/// The variables that name the programs of both servers.
+pub(crate) const VARIABLES: [&str; 2] = ["STATEWAY_POSTGRES", "STATEWAY_POSTGRES_NEWER"];
 const DEBIAN_PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 /// The package of Debian.
 pub(crate) const DEBIAN_PACKAGE: &str = "postgresql-15";
@@ -90,7 +92,7 @@ pub(crate) fn install_npm() -> Result<PathBuf, String> {
 /// One cannot be installed; the message says what to do.
 pub(crate) fn install() -> Result<[(&'static str, PathBuf); 2], String> {
     Ok([
-        ("STATEWAY_POSTGRES", install_debian()?),
-        ("STATEWAY_POSTGRES_NEWER", install_npm()?),
+        (VARIABLES[0], install_debian()?),
+        (VARIABLES[1], install_npm()?),
     ])
 }

@@ -22,6 +22,8 @@ const LONGEST_SCHEMA: usize = 63;
 #[derive(Debug, Clone)]
 pub struct PostgresConfig {
     pub(super) address: tokio_postgres::Config,
+    /// Whether the address says when TLS is used.
+    has_ssl_mode: bool,
     pub(super) password: Option<Password>,
     /// The certificates that are trusted; none: those of the system.
     pub ca_file: Option<PathBuf>,
@@ -89,13 +91,17 @@ impl PostgresConfig {
         if address.get_dbname().is_none() || address.get_user().is_none() {
             return Err("the address of the store must name a user and a database".to_owned());
         }
+        let (_, parameters) = url.split_once('?').unwrap_or_default();
+        let has_ssl_mode = parameters
+            .split('&')
+            .any(|parameter| parameter.starts_with("sslmode="));
         // Without TLS nobody knows who answers. On this machine, the system does.
-        let local = address.get_hosts().iter().all(is_local);
-        if address.get_ssl_mode() == SslMode::Prefer && !local {
+        if address.get_ssl_mode() == SslMode::Prefer && !is_all_local(&address) {
             address.ssl_mode(SslMode::Require);
         }
         Ok(Self {
             address,
+            has_ssl_mode,
             password: None,
             ca_file: None,
             schema: DEFAULT_SCHEMA.to_owned(),
@@ -177,6 +183,17 @@ impl PostgresConfig {
         Ok(self)
     }
 
+    /// Whether connections use TLS. On this machine they do only if the configuration asks for it, by the address or by
+    /// certificates: a server has a certificate that nobody vouches for when it was only installed.
+    pub(super) fn ssl_mode(&self) -> SslMode {
+        match self.address.get_ssl_mode() {
+            SslMode::Prefer if self.has_ssl_mode => SslMode::Prefer,
+            SslMode::Prefer if self.ca_file.is_some() => SslMode::Require,
+            SslMode::Prefer => SslMode::Disable,
+            chosen => chosen,
+        }
+    }
+
     /// The address for people: user, hosts and database.
     pub(super) fn shown(&self) -> String {
         let ports = self.address.get_ports();
@@ -200,6 +217,10 @@ impl PostgresConfig {
         let database = self.address.get_dbname().unwrap_or_default();
         format!("postgres://{user}@{}/{database}", hosts.join(","))
     }
+}
+
+fn is_all_local(address: &tokio_postgres::Config) -> bool {
+    address.get_hosts().iter().all(is_local)
 }
 
 fn is_local(host: &Host) -> bool {
@@ -232,10 +253,17 @@ mod tests {
 
     #[test]
     fn another_machine_is_reached_by_tls_unless_configured() {
-        let mode = |url: &str| PostgresConfig::new(url).unwrap().address.get_ssl_mode();
+        let mode = |url: &str| PostgresConfig::new(url).unwrap().ssl_mode();
         assert_eq!(mode("postgres://a@db.example/d"), SslMode::Require);
-        assert_eq!(mode("postgres://a@127.0.0.1/d"), SslMode::Prefer);
-        assert_eq!(mode("postgres://a@[::1]/d"), SslMode::Prefer);
+        let preferred = "postgres://a@db.example/d?sslmode=prefer";
+        assert_eq!(mode(preferred), SslMode::Require);
+        assert_eq!(mode("postgres://a@127.0.0.1/d"), SslMode::Disable);
+        assert_eq!(mode("postgres://a@[::1]/d"), SslMode::Disable);
+        let preferred = "postgres://a@127.0.0.1/d?connect_timeout=3&sslmode=prefer";
+        assert_eq!(mode(preferred), SslMode::Prefer);
+        let mut trusting = PostgresConfig::new("postgres://a@127.0.0.1/d").unwrap();
+        trusting.ca_file = Some("ca.pem".into());
+        assert_eq!(trusting.ssl_mode(), SslMode::Require);
         let off = "postgres://a@db.example/d?sslmode=disable";
         assert_eq!(mode(off), SslMode::Disable);
     }

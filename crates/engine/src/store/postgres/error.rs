@@ -2,15 +2,20 @@
 
 use tokio_postgres::error::SqlState;
 
+use super::tls::NotAgreed;
 use crate::store::StoreError;
 
 /// An error of a connection or of a statement. `store` is the address for people.
 pub(super) fn store_error(store: &str, error: &tokio_postgres::Error) -> StoreError {
     let Some(reported) = error.as_db_error() else {
-        // The client has no other name for these kinds: a password is missing, or the server asks for something unknown.
+        // The client has no other name for these kinds: a password is missing, the server asks for something unknown, or
+        // it has no TLS.
         let text = error.to_string();
         let is_sign_in = ["invalid configuration", "authentication error"];
-        if is_sign_in.iter().any(|kind| text.starts_with(kind)) {
+        if is_sign_in.iter().any(|kind| text.starts_with(kind))
+            || cause(error) == "server does not support TLS"
+            || std::error::Error::source(error).is_some_and(|source| source.is::<NotAgreed>())
+        {
             return StoreError::Unopened {
                 store: store.to_owned(),
                 why: cause(error),

@@ -358,7 +358,8 @@ impl State {
         }
     }
 
-    /// Finds out by a take-over whether a turn is stored. Its callers need not learn of the trouble if so.
+    /// Finds out by a take-over whether a turn is stored. Its callers need not learn of the trouble if so. If another
+    /// process owns the store by now, the turn may be stored all the same: its outcome stays unknown.
     fn settle(&mut self, request: Request, error: StoreError) -> Commit {
         self.session = None;
         let since = self.ownership.since();
@@ -375,11 +376,8 @@ impl State {
             Ok(effects) if self.ownership.since() == since && stored(&effects) => {
                 return Commit::Committed;
             }
-            Err(refused @ StoreError::Standby { .. }) => {
-                self.lose();
-                return Commit::Fenced(refused);
-            }
-            _ => {}
+            Ok(_) => {}
+            Err(reason) => tracing::warn!("the outcome of a commit stays unknown: {reason}"),
         }
         self.lose();
         Commit::Failed(error)
@@ -435,15 +433,20 @@ impl State {
         let Some(failed) = session.within(first_failure(answers), patience) else {
             return Sent::Unknown(session.no_answer());
         };
-        let Some((index, error)) = failed else {
+        let Some(failed) = failed else {
             return Sent::Stored;
         };
-        let fenced = index == 1 && error.code() == Some(&SqlState::DIVISION_BY_ZERO);
+        if failed.is_cut_short {
+            // The transaction is open; it ends with its connection.
+            self.session = None;
+        }
+        let error = failed.error;
+        let fenced = failed.index == 1 && error.code() == Some(&SqlState::DIVISION_BY_ZERO);
         if fenced {
             return Sent::Fenced;
         }
         let reported = store_error(&self.server.shown, &error);
-        if is_answer(&error) {
+        if failed.is_cut_short || is_answer(&error) {
             Sent::Refused(reported)
         } else {
             Sent::Unknown(reported)
@@ -567,21 +570,41 @@ impl State {
     }
 }
 
-type Answering<'a> =
-    Pin<Box<dyn Future<Output = std::result::Result<(), tokio_postgres::Error>> + Send + 'a>>;
+type Answering<'a, E = tokio_postgres::Error> =
+    Pin<Box<dyn Future<Output = std::result::Result<(), E>> + Send + 'a>>;
 
-/// Sends all requests in their order, and waits for all answers; the first of them that is an error, by its place.
-async fn first_failure(mut answers: Vec<Answering<'_>>) -> Option<(usize, tokio_postgres::Error)> {
-    let mut outcomes: Vec<Option<Option<tokio_postgres::Error>>> =
-        answers.iter().map(|_| None).collect();
+/// The first request that failed.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure<E> {
+    index: usize,
+    error: E,
+    /// The requests after it were not sent, the last one among them.
+    is_cut_short: bool,
+}
+
+/// Sends all requests in their order, and waits for all answers; the first of them that is an error. A request that
+/// fails before it is sent ends the sending: the commit after it would store the rest of the turn.
+async fn first_failure<E>(mut answers: Vec<Answering<'_, E>>) -> Option<Failure<E>> {
+    let mut outcomes: Vec<Option<Option<E>>> = answers.iter().map(|_| None).collect();
+    let (mut sent, count) = (0, answers.len());
     std::future::poll_fn(|context| {
         let mut waits = false;
-        for (answer, outcome) in answers.iter_mut().zip(&mut outcomes) {
+        for (index, (answer, outcome)) in answers.iter_mut().zip(&mut outcomes).enumerate() {
             if outcome.is_some() {
                 continue;
             }
-            match answer.as_mut().poll(context) {
-                Poll::Ready(done) => *outcome = Some(done.err()),
+            let polled = answer.as_mut().poll(context);
+            let is_last = index + 1 == count;
+            let is_first_poll = index >= sent;
+            sent = sent.max(index + 1);
+            match polled {
+                Poll::Ready(Err(error)) => {
+                    *outcome = Some(Some(error));
+                    if is_first_poll && !is_last {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Ready(Ok(())) => *outcome = Some(None),
                 Poll::Pending => waits = true,
             }
         }
@@ -592,8 +615,77 @@ async fn first_failure(mut answers: Vec<Answering<'_>>) -> Option<(usize, tokio_
         }
     })
     .await;
-    let failures = outcomes.into_iter().enumerate();
-    failures
-        .filter_map(|(index, outcome)| Some((index, outcome.flatten()?)))
-        .next()
+    let mut failures = outcomes.into_iter().enumerate();
+    failures.find_map(|(index, outcome)| {
+        Some(Failure {
+            index,
+            error: outcome.flatten()?,
+            is_cut_short: sent < count,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// What a request does when it is polled: the answers of its polls, the last of them again and again.
+    type Script = &'static [Poll<std::result::Result<(), &'static str>>];
+
+    /// The outcome of some requests, and the order in which they were sent.
+    fn outcome(scripts: &[Script]) -> (Option<Failure<&'static str>>, Vec<usize>) {
+        thread_local!(static SENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) });
+        SENT.take();
+        let answers = scripts.iter().enumerate().map(|(index, script)| {
+            let mut polls = 0;
+            let answer = std::future::poll_fn(move |_: &mut Context<'_>| {
+                if polls == 0 {
+                    SENT.with_borrow_mut(|sent| sent.push(index));
+                }
+                polls += 1;
+                script[(polls - 1).min(script.len() - 1)]
+            });
+            Box::pin(answer) as Answering<'_, _>
+        });
+        let mut all = Box::pin(first_failure(answers.collect()));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(failure) = all.as_mut().poll(&mut context) {
+                return (failure, SENT.take());
+            }
+        }
+    }
+
+    const DONE: Script = &[Poll::Pending, Poll::Ready(Ok(()))];
+    const REFUSED: Script = &[Poll::Pending, Poll::Ready(Err("refused"))];
+    const NOT_SENT: Script = &[Poll::Ready(Err("not sent"))];
+
+    #[test]
+    fn requests_are_sent_together_and_the_first_refusal_counts() {
+        assert_eq!(outcome(&[DONE, DONE, DONE]), (None, vec![0, 1, 2]));
+        let (failure, sent) = outcome(&[DONE, REFUSED, REFUSED, DONE]);
+        let wanted = Failure {
+            index: 1,
+            error: "refused",
+            is_cut_short: false,
+        };
+        assert_eq!((failure, sent), (Some(wanted), vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn after_a_request_that_cannot_be_sent_nothing_is_committed() {
+        let (failure, sent) = outcome(&[DONE, DONE, NOT_SENT, DONE, DONE]);
+        let wanted = Failure {
+            index: 2,
+            error: "not sent",
+            is_cut_short: true,
+        };
+        assert_eq!((failure, sent), (Some(wanted), vec![0, 1, 2]));
+        // The outcome of a commit that fails immediately is not known.
+        let (failure, _) = outcome(&[DONE, NOT_SENT]);
+        assert!(!failure.unwrap().is_cut_short);
+    }
 }

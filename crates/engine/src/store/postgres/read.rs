@@ -5,6 +5,9 @@ mod list;
 mod log;
 mod rows;
 
+#[cfg(test)]
+pub(in crate::store) use rows::start_queries;
+
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -36,6 +39,11 @@ impl PostgresReader {
     /// The rows of a query.
     fn rows(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.with(|session| session.rows(sql, values))
+    }
+
+    /// The rows of a query of a start or a take-over, which may take long.
+    fn rows_patiently(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
+        self.with(|session| session.patiently(|session| session.rows(sql, values)))
     }
 
     /// The one row of a query, if there is one.
@@ -75,6 +83,12 @@ impl PostgresReader {
     }
 }
 
+/// Whether a column of the type `text` can have this text. It has no zero byte, and a query with one fails, so that every
+/// read checks the texts that a caller may have chosen: with a zero byte, nothing is found.
+fn is_storable(text: &str) -> bool {
+    !text.contains('\0')
+}
+
 impl Reading for PostgresReader {
     fn at_once(&self, work: &mut dyn FnMut(&dyn Reading)) -> Result<()> {
         if self.at_once.get() {
@@ -91,6 +105,9 @@ impl Reading for PostgresReader {
     }
 
     fn sink_position(&self, name: &str) -> Result<Option<i64>> {
+        if !is_storable(name) {
+            return Ok(None);
+        }
         let found = self.row("SELECT position FROM sinks WHERE name = $1", &[&name])?;
         found.map(|row| field(&row, 0)).transpose()
     }

@@ -98,7 +98,8 @@ fn migrate(server: &Server) -> Result<()> {
     let session = server.connect_patiently()?;
     session.batch(&format!("SELECT pg_advisory_lock({LOCK})"), PATIENCE)?;
     let schema = &server.config.schema;
-    session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"), PATIENCE)?;
+    refuse_other_encodings(server, &session)?;
+    create_schema(server, &session)?;
     let found = check(server, found(&session)?)?;
     if found == 0 {
         refuse_other_tables(server, &session)?;
@@ -124,6 +125,43 @@ fn migrate(server: &Server) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Every text of a caller must fit into the database: a text that does not would break the turn of every caller.
+fn refuse_other_encodings(server: &Server, session: &Session) -> Result<()> {
+    let found = session.row("SELECT current_setting('server_encoding')", &[])?;
+    let encoding: String = found.map_or(Ok(String::new()), |row| field(&row, 0))?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    Err(StoreError::Unopened {
+        store: server.shown.clone(),
+        why: format!(
+            "the database has the encoding {encoding}; create a database with ENCODING 'UTF8'"
+        ),
+    })
+}
+
+/// Creates the schema if it is missing. PostgreSQL wants the right to create schemas even for one that exists, so that
+/// it is asked first.
+fn create_schema(server: &Server, session: &Session) -> Result<()> {
+    let schema = &server.config.schema;
+    let found = session.row("SELECT to_regnamespace($1::text) IS NOT NULL", &[schema])?;
+    if found.map_or(Ok(false), |row| field(&row, 0))? {
+        return Ok(());
+    }
+    let created = session.batch(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"), PATIENCE);
+    created.map_err(|error| match error {
+        StoreError::Unopened { store, why } => {
+            let user = server.config.address.get_user().unwrap_or_default();
+            let why = format!(
+                "the schema `{schema}` does not exist and cannot be created: {why}; \
+                 an administrator can create it: CREATE SCHEMA {schema} AUTHORIZATION \"{user}\""
+            );
+            StoreError::Unopened { store, why }
+        }
+        other => other,
+    })
 }
 
 /// Nothing is changed in a schema that another program uses.
@@ -163,7 +201,7 @@ mod tests {
         });
         assert_eq!(
             hashes.collect::<Vec<_>>(),
-            ["96c4536b834815a8", "412dc83818ca7337"]
+            ["dceafd9a5080b8de", "412dc83818ca7337"]
         );
     }
 }

@@ -6,16 +6,17 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, NoTls, Row, Socket, Statement};
 
 use super::config::PostgresConfig;
 use super::error::{store_error, unreachable};
@@ -30,6 +31,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a caller waits for an answer: the server has ended the statement by then, or it cannot be reached.
 pub(super) const PATIENCE: Duration = Duration::from_secs(12);
+/// How long the server may take for a read of a start or a take-over, which may read every open execution.
+const START_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long the server keeps a transaction whose client is silent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements kept ready.
@@ -52,7 +55,7 @@ impl Server {
     pub(super) fn new(config: PostgresConfig) -> Result<Self> {
         let shown = config.shown();
         // Files that cannot be used are reported when the process starts.
-        Tls::new(config.ca_file.as_deref()).map_err(|why| unopened(&shown, why))?;
+        tls(&config).map_err(|why| unopened(&shown, why))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("stateway-postgres")
@@ -107,29 +110,59 @@ impl Server {
             let text = password.read().map_err(|why| unopened(&self.shown, why))?;
             config.password(text);
         }
+        config.ssl_mode(self.config.ssl_mode());
         // The certificates may have been renewed.
-        let tls = Tls::new(self.config.ca_file.as_deref());
-        let tls = tls.map_err(|why| unopened(&self.shown, why))?;
+        let tls = tls(&self.config).map_err(|why| unopened(&self.shown, why))?;
         let Some(runtime) = &self.runtime else {
             return Err(unreachable(&self.shown, "the store is closed"));
         };
-        let connecting = runtime.spawn(async move { config.connect(tls).await });
+        let connecting = runtime.spawn(async move {
+            match tls {
+                Some(tls) => connected(&config, tls).await,
+                None => connected(&config, NoTls).await,
+            }
+        });
         let late = || unreachable(&self.shown, "no connection in time");
         let connected = wait(connecting, CONNECT_PATIENCE * 2).ok_or_else(late)?;
         let connected = connected.map_err(|_| late())?;
         let (client, connection) = connected.map_err(|error| store_error(&self.shown, &error))?;
-        runtime.spawn(async move {
-            // Whoever uses the connection gets the error.
-            let _ = connection.await;
-        });
+        runtime.spawn(connection);
         Ok(Session {
             client,
             store: self.shown.clone(),
             statements: RefCell::default(),
             late: Cell::new(false),
+            patience: Cell::new(PATIENCE),
         })
     }
 }
+
+/// What connections need for TLS; none if they use none. The certificates of the system are not read then: they need not
+/// exist.
+fn tls(config: &PostgresConfig) -> std::result::Result<Option<Tls>, String> {
+    match config.ssl_mode() {
+        SslMode::Disable => Ok(None),
+        _ => Tls::new(config.ca_file.as_deref()).map(Some),
+    }
+}
+
+/// A connection, and what drives it.
+async fn connected<T>(
+    config: &tokio_postgres::Config,
+    tls: T,
+) -> std::result::Result<(Client, Driving), tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect(tls).await?;
+    // Whoever uses the connection gets the error.
+    let driving = async move { drop(connection.await) };
+    Ok((client, Box::pin(driving)))
+}
+
+/// Drives a connection until its end.
+type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -155,6 +188,8 @@ pub(super) struct Session {
     statements: RefCell<HashMap<Box<str>, Statement>>,
     /// An answer did not arrive in time: what arrives later must not be taken for another answer.
     late: Cell<bool>,
+    /// How long a caller waits for an answer.
+    patience: Cell<Duration>,
 }
 
 impl std::fmt::Debug for Session {
@@ -186,6 +221,24 @@ impl Session {
         Ok(self.rows(sql, values)?.into_iter().next())
     }
 
+    /// Does something that may take longer than other statements.
+    pub(super) fn patiently<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.limit_statements(START_TIMEOUT)?;
+        self.patience.set(START_TIMEOUT + PATIENCE);
+        let done = work(self);
+        self.patience.set(PATIENCE);
+        if self.is_open() && self.limit_statements(STATEMENT_TIMEOUT).is_err() {
+            // A connection without the usual limit is not used again.
+            self.late.set(true);
+        }
+        done
+    }
+
+    fn limit_statements(&self, timeout: Duration) -> Result<()> {
+        let sql = format!("SET statement_timeout = {}", timeout.as_millis());
+        self.batch(&sql, PATIENCE)
+    }
+
     /// Statements without values.
     pub(super) fn batch(&self, sql: &str, patience: Duration) -> Result<()> {
         self.finish_within(self.client.batch_execute(sql), patience)
@@ -209,7 +262,7 @@ impl Session {
         &self,
         work: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
     ) -> Result<T> {
-        self.finish_within(work, PATIENCE)
+        self.finish_within(work, self.patience.get())
     }
 
     fn finish_within<T>(
@@ -267,6 +320,18 @@ fn wait<T>(future: impl Future<Output = T>, patience: Duration) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_are_read_only_if_tls_is_used() {
+        let server = |url: &str| {
+            let mut config = PostgresConfig::new(url).unwrap();
+            config.ca_file = Some("/nowhere/ca.pem".into());
+            Server::new(config).map(drop)
+        };
+        let refused = server("postgres://a@127.0.0.1/d").unwrap_err();
+        assert!(refused.to_string().contains("/nowhere/ca.pem"), "{refused}");
+        server("postgres://a@db.example/d?sslmode=disable").unwrap();
+    }
 
     #[test]
     fn a_thread_waits_for_an_answer_of_another_thread_and_not_for_ever() {

@@ -89,9 +89,28 @@ where
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
-            let stream = self.connector.connect(self.server, stream).await?;
-            Ok(Encrypted(Box::new(stream)))
+            let stream = self.connector.connect(self.server, stream).await;
+            Ok(Encrypted(Box::new(stream.map_err(failure)?)))
         })
+    }
+}
+
+/// The two sides cannot agree, or the certificate of the server is not trusted. Another attempt has the same end.
+#[derive(Debug, thiserror::Error)]
+#[error("TLS: {0}")]
+pub(super) struct NotAgreed(rustls::Error);
+
+/// What a failed handshake means: a connection that was lost may be made again.
+fn failure(error: io::Error) -> Failure {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(
+            lasting @ (rustls::Error::InvalidCertificate(_)
+            | rustls::Error::NoCertificatesPresented
+            | rustls::Error::UnsupportedNameType
+            | rustls::Error::PeerIncompatible(_)),
+        ) => Box::new(NotAgreed(lasting.clone())),
+        _ => Box::new(error),
     }
 }
 

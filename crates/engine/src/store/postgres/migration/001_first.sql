@@ -60,6 +60,11 @@ CREATE INDEX executions_by_wake ON executions (wake_at, number) WHERE wake_at IS
 CREATE INDEX executions_by_inbox ON executions (number) WHERE inbox > 0;
 CREATE INDEX executions_by_end ON executions (ended_at, number) WHERE ended_at IS NOT NULL;
 CREATE INDEX executions_by_parent ON executions (parent) WHERE parent IS NOT NULL;
+-- What a process reads when it takes the store over: without these, it would read every row. The number of the form is that of
+-- `ROW_FORM`; a build with another form brings an index of its own.
+CREATE INDEX executions_outdated ON executions (number) WHERE form < 2;
+CREATE INDEX executions_open_children ON executions (number) WHERE parent IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX executions_without_timer ON executions (number) WHERE ended_at IS NULL AND wake_at IS NULL;
 CREATE INDEX executions_forked ON executions (forked_from) WHERE forked_from IS NOT NULL;
 
 CREATE TABLE labels (

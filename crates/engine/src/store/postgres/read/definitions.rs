@@ -6,12 +6,15 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use super::super::row::{field, text, time};
-use super::PostgresReader;
+use super::{PostgresReader, is_storable};
 use crate::request::{DefinitionRecord, DisabledTrigger};
 use crate::store::{DefinitionReading, Result};
 
 impl DefinitionReading for PostgresReader {
     fn definition(&self, name: &str, revision: Option<&str>) -> Result<Option<DefinitionRecord>> {
+        if !is_storable(name) || revision.is_some_and(|revision| !is_storable(revision)) {
+            return Ok(None);
+        }
         let found = match revision {
             Some(revision) => self.row(
                 "SELECT name, revision, source, created_at FROM definitions \
@@ -28,6 +31,9 @@ impl DefinitionReading for PostgresReader {
     }
 
     fn source(&self, revision: &str) -> Result<Option<(String, String)>> {
+        if !is_storable(revision) {
+            return Ok(None);
+        }
         let sql = "SELECT name, source FROM definitions WHERE revision = $1 LIMIT 1";
         let found = self.row(sql, &[&revision])?;
         found
@@ -36,6 +42,9 @@ impl DefinitionReading for PostgresReader {
     }
 
     fn revisions(&self, name: &str) -> Result<Vec<DefinitionRecord>> {
+        if !is_storable(name) {
+            return Ok(Vec::new());
+        }
         let sql = "SELECT name, revision, source, created_at FROM definitions WHERE name = $1 \
                    ORDER BY created_at DESC, revision";
         self.rows(sql, &[&name])?.iter().map(definition).collect()
@@ -43,6 +52,8 @@ impl DefinitionReading for PostgresReader {
 
     fn definitions(&self, after: &str, limit: usize) -> Result<Vec<DefinitionRecord>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        // No name has a zero byte: what follows this text in the order follows the part before the zero byte too.
+        let after = after.split('\0').next().unwrap_or_default();
         let sql = "SELECT name, revision, source, created_at FROM definitions \
                    WHERE current AND name > $1 ORDER BY name LIMIT $2";
         let rows = self.rows(sql, &[&after, &limit])?;
@@ -65,6 +76,9 @@ impl DefinitionReading for PostgresReader {
     }
 
     fn last_scheduled(&self, name: &str) -> Result<Option<Timestamp>> {
+        if !is_storable(name) {
+            return Ok(None);
+        }
         let sql = "SELECT last_at FROM schedules WHERE definition = $1";
         let found = self.row(sql, &[&name])?;
         Ok(time(found.map(|row| field(&row, 0)).transpose()?))

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use stateway_model::SubState;
 
 use super::super::row::{KEPT, LISTED, field, kept, time, with_summary};
-use super::PostgresReader;
+use super::{PostgresReader, is_storable};
 use crate::request::ListQuery;
 use crate::store::sqlite::ROW_FORM;
 use crate::store::{ExecutionRow, Result, RowReading, StoreError};
@@ -15,7 +15,56 @@ use crate::store::{ExecutionRow, Result, RowReading, StoreError};
 /// The sub-states of executions that have not ended, as a list of SQL.
 const OPEN: &str = "('running', 'waiting', 'backing-off', 'error')";
 
+/// The executions that have begun and not ended.
+fn begun_sql() -> String {
+    format!(
+        "SELECT definition, number FROM executions WHERE sub_state IN {OPEN} \
+         AND state NOT IN ('created', 'queued')"
+    )
+}
+
+/// The form is a part of the text: the index is only for rows of older forms.
+fn outdated_sql() -> String {
+    format!(
+        "SELECT number FROM executions WHERE form < {ROW_FORM} AND number > $1 \
+         ORDER BY number LIMIT $2"
+    )
+}
+
+const ORPHANS: &str = "SELECT child.number, parent.reason IS NOT DISTINCT FROM 'KILLED' \
+     FROM executions AS child JOIN executions AS parent ON parent.number = child.parent \
+     WHERE child.parent IS NOT NULL AND child.ended_at IS NULL \
+     AND parent.ended_at IS NOT NULL AND child.number > $1 \
+     ORDER BY child.number LIMIT $2";
+
+fn parents_of_ended_sql() -> String {
+    format!(
+        "SELECT number FROM executions AS parent WHERE sub_state IN {OPEN} \
+         AND ended_at IS NULL AND wake_at IS NULL AND number > $1 AND EXISTS \
+         (SELECT 1 FROM executions AS child \
+         WHERE child.parent = parent.number AND child.ended_at IS NOT NULL) \
+         ORDER BY number LIMIT $2"
+    )
+}
+
+/// The queries of a start, each with the index that leads to its rows and its number of values.
+#[cfg(test)]
+pub(in crate::store) fn start_queries() -> [(String, &'static str, usize); 4] {
+    [
+        (begun_sql(), "executions_by_sub_state", 0),
+        (outdated_sql(), "executions_outdated", 2),
+        (ORPHANS.to_owned(), "executions_open_children", 2),
+        (parents_of_ended_sql(), "executions_without_timer", 2),
+    ]
+}
+
 impl PostgresReader {
+    /// The numbers that a query of a start finds.
+    fn numbers_at_start(&self, sql: &str, values: &[super::Value<'_>]) -> Result<Vec<i64>> {
+        let rows = self.rows_patiently(sql, values)?;
+        rows.iter().map(|row| field(row, 0)).collect()
+    }
+
     fn numbers_of(&self, sql: &str, values: &[super::Value<'_>]) -> Result<Vec<i64>> {
         let rows = self.rows(sql, values)?;
         rows.iter().map(|row| field(row, 0)).collect()
@@ -32,6 +81,9 @@ fn most(limit: usize) -> i64 {
 
 impl RowReading for PostgresReader {
     fn number_of(&self, id: &str) -> Result<Option<i64>> {
+        if !is_storable(id) {
+            return Ok(None);
+        }
         let found = self.row("SELECT number FROM executions WHERE id = $1", &[&id])?;
         found.map(|row| field(&row, 0)).transpose()
     }
@@ -49,6 +101,9 @@ impl RowReading for PostgresReader {
     }
 
     fn listed(&self, id: &str) -> Result<Option<ExecutionRow>> {
+        if !is_storable(id) {
+            return Ok(None);
+        }
         let sql = format!("SELECT {LISTED} FROM executions WHERE id = $1");
         self.row(&sql, &[&id])?
             .as_ref()
@@ -57,6 +112,13 @@ impl RowReading for PostgresReader {
     }
 
     fn list(&self, query: &ListQuery) -> Result<Vec<ExecutionRow>> {
+        if query
+            .definition
+            .as_deref()
+            .is_some_and(|name| !is_storable(name))
+        {
+            return Ok(Vec::new());
+        }
         self.page(query)
     }
 
@@ -118,12 +180,8 @@ impl RowReading for PostgresReader {
     }
 
     fn begun(&self) -> Result<Vec<(Arc<str>, i64)>> {
-        let sql = format!(
-            "SELECT definition, number FROM executions WHERE sub_state IN {OPEN} \
-             AND state NOT IN ('created', 'queued')"
-        );
         let mut names: HashSet<Arc<str>> = HashSet::new();
-        let rows = self.rows(&sql, &[])?;
+        let rows = self.rows_patiently(&begun_sql(), &[])?;
         let found = rows.iter().map(|row| {
             let name: &str = field(row, 0)?;
             let known = names.get(name).map(Arc::clone);
@@ -179,32 +237,17 @@ impl RowReading for PostgresReader {
     }
 
     fn outdated(&self, after: i64, limit: usize) -> Result<Vec<i64>> {
-        let sql = "SELECT number FROM executions WHERE form < $1 AND number > $2 \
-                   ORDER BY number LIMIT $3";
-        self.numbers_of(sql, &[&ROW_FORM, &after, &most(limit)])
+        self.numbers_at_start(&outdated_sql(), &[&after, &most(limit)])
     }
 
     fn orphans(&self, after: i64, limit: usize) -> Result<Vec<(i64, bool)>> {
-        let sql = "SELECT child.number, parent.reason IS NOT DISTINCT FROM 'KILLED' \
-                   FROM executions AS child \
-                   JOIN executions AS parent ON parent.number = child.parent \
-                   WHERE child.parent IS NOT NULL AND child.ended_at IS NULL \
-                   AND parent.ended_at IS NOT NULL AND child.number > $1 \
-                   ORDER BY child.number LIMIT $2";
-        let rows = self.rows(sql, &[&after, &most(limit)])?;
+        let rows = self.rows_patiently(ORPHANS, &[&after, &most(limit)])?;
         let found = rows.iter().map(|row| Ok((field(row, 0)?, field(row, 1)?)));
         found.collect()
     }
 
     fn parents_of_ended(&self, after: i64, limit: usize) -> Result<Vec<i64>> {
-        let sql = format!(
-            "SELECT number FROM executions AS parent WHERE sub_state IN {OPEN} \
-             AND ended_at IS NULL AND wake_at IS NULL AND number > $1 AND EXISTS \
-             (SELECT 1 FROM executions AS child \
-             WHERE child.parent = parent.number AND child.ended_at IS NOT NULL) \
-             ORDER BY number LIMIT $2"
-        );
-        self.numbers_of(&sql, &[&after, &most(limit)])
+        self.numbers_at_start(&parents_of_ended_sql(), &[&after, &most(limit)])
     }
 
     fn tree_size(&self, root: i64, limit: usize) -> Result<usize> {
@@ -216,6 +259,9 @@ impl RowReading for PostgresReader {
     }
 
     fn open_executions(&self, definition: &str) -> Result<u64> {
+        if !is_storable(definition) {
+            return Ok(0);
+        }
         let sql = format!(
             "SELECT count(*) FROM executions WHERE sub_state IN {OPEN} AND definition = $1"
         );
@@ -223,6 +269,9 @@ impl RowReading for PostgresReader {
     }
 
     fn forks(&self, id: &str, limit: usize) -> Result<Vec<Arc<str>>> {
+        if !is_storable(id) {
+            return Ok(Vec::new());
+        }
         let sql = "SELECT id FROM executions WHERE forked_from = $1 ORDER BY number LIMIT $2";
         let rows = self.rows(sql, &[&id, &most(limit)])?;
         let found = rows.iter().map(|row| Ok(field::<&str>(row, 0)?.into()));
