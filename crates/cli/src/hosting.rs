@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize as _;
 use stateway_host_restate::{Endpoint, deployment_path};
 use stateway_provider_restate::{HostConfig, RegisterError, register_deployment};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::config::{Kind, ProviderConfig};
 use crate::context::print_message;
@@ -113,6 +113,41 @@ impl ServedHosts {
         Ok(Self { stop, hosts })
     }
 
+    /// Resolves when a host ends that was not stopped. Without hosts it never does.
+    pub async fn failed(&mut self) -> Failure {
+        match self.hosts.join_next().await {
+            None => std::future::pending().await,
+            Some(ended) => joined(ended).err().unwrap_or_else(|| {
+                Failure::new(
+                    Exit::Internal,
+                    "a host has stopped although nobody stopped it",
+                )
+            }),
+        }
+    }
+
+    /// Waits for a gateway to end. A host that ends earlier stops the gateway by dropping `stop`: without the host,
+    /// executions of its provider would wait although the gateway answers.
+    ///
+    /// # Errors
+    /// The error of the gateway, else that of the host.
+    pub async fn beside(
+        &mut self,
+        gateway: impl Future<Output = Result<(), Failure>>,
+        stop: oneshot::Sender<()>,
+    ) -> Result<(), Failure> {
+        tokio::pin!(gateway);
+        tokio::select! {
+            served = &mut gateway => served,
+            failed = self.failed() => {
+                print_message(&format!("stopping: {failed}"));
+                drop(stop);
+                gateway.await?;
+                Err(failed)
+            }
+        }
+    }
+
     /// Stops all hosts; each finishes what it has begun. The first failure is reported.
     ///
     /// # Errors
@@ -122,14 +157,18 @@ impl ServedHosts {
         drop(stop);
         let mut outcome = Ok(Exit::Ok);
         while let Some(ended) = hosts.join_next().await {
-            let ended = ended.unwrap_or_else(|error| {
-                let message = format!("a host has ended: {error}");
-                Err(Failure::new(Exit::Internal, message))
-            });
-            outcome = outcome.and(ended);
+            outcome = outcome.and(joined(ended));
         }
         outcome
     }
+}
+
+/// The outcome of a host that has ended, also by a panic.
+fn joined(ended: Result<Outcome, JoinError>) -> Outcome {
+    ended.unwrap_or_else(|error| {
+        let message = format!("a host has ended: {error}");
+        Err(Failure::new(Exit::Internal, message))
+    })
 }
 
 /// Registers the host, and retries until Restate accepts it.
@@ -152,5 +191,48 @@ async fn register(settings: HostConfig, address: String) {
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(host: impl Future<Output = Outcome> + Send + 'static) -> ServedHosts {
+        let mut hosts = JoinSet::new();
+        hosts.spawn(host);
+        let (stop, _) = watch::channel(());
+        ServedHosts { stop, hosts }
+    }
+
+    /// A gateway that ends when it is stopped.
+    async fn gateway(stopped: oneshot::Receiver<()>) -> Result<(), Failure> {
+        let _ = stopped.await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_host_that_ends_stops_the_gateway_with_its_error() {
+        let failing = async { Err(Failure::new(Exit::Refused, "the port is gone")) };
+        let panicking = async { panic!("a defect") };
+        let ending = async { Ok(Exit::Ok) };
+        for (host, why) in [
+            (served(failing), "the port is gone"),
+            (served(panicking), "a host has ended"),
+            (served(ending), "nobody stopped it"),
+        ] {
+            let mut host = host;
+            let (stop, stopped) = oneshot::channel();
+            let failure = host.beside(gateway(stopped), stop).await.unwrap_err();
+            assert!(failure.to_string().contains(why), "{failure}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_is_stopped_ends_before_its_hosts() {
+        let mut hosts = served(std::future::pending());
+        let (stop, _stopped) = oneshot::channel();
+        assert!(hosts.beside(async { Ok(()) }, stop).await.is_ok());
+        assert_eq!(hosts.hosts.len(), 1);
     }
 }

@@ -134,7 +134,7 @@ async fn show(
     let gateway = bind(config, &Metrics::install()?).await?;
     let url = format!("http://{}", gateway.local_addr());
     print_message(&ready(gateway.local_addr(), config));
-    let hosts = ServedHosts::begin(&config.providers).await?;
+    let mut hosts = ServedHosts::begin(&config.providers).await?;
 
     let (stop, stopped) = watch::channel(false);
     let stopped = || until(stopped.clone());
@@ -168,6 +168,7 @@ async fn show(
     let early = tokio::select! {
         () = end => None,
         left = cast.join_next() => left,
+        failed = hosts.failed() => Some(Ok(Err(failed))),
     };
     print_message("the demo ends");
     stop.send_replace(true);

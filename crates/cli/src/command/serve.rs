@@ -6,6 +6,7 @@ use clap::Args;
 use stateway_gateway::{Gateway, Port, StartError};
 use stateway_model::ProviderId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 use super::config::refused;
 use crate::arguments::Globals;
@@ -54,14 +55,23 @@ async fn serve(config: &Config) -> Outcome {
     let stop = Stop::new()?;
     let gateway = bind(config, &metrics).await?;
     print_message(&ready(gateway.local_addr(), config));
-    let hosts = ServedHosts::begin(&config.providers).await?;
+    let mut hosts = ServedHosts::begin(&config.providers).await?;
     if let Some(address) = gateway.monitoring_addr() {
         print_message(&format!("health and metrics are also at http://{address}"));
     }
-    let served = gateway.serve(stop.asked()).await;
+    let (end, ended) = oneshot::channel::<()>();
+    let serving = gateway.serve(async move {
+        tokio::select! {
+            () = stop.asked() => {}
+            // It is dropped, not sent.
+            _ = ended => {}
+        }
+    });
+    let serving = async { serving.await.map_err(|error| not_started(&error)) };
+    let served = hosts.beside(serving, end).await;
     // The last results of workers need the hosts, so the hosts stop after the gateway.
     let hosted = hosts.stop().await;
-    served.map_err(|error| not_started(&error))?;
+    served?;
     hosted?;
     print_message("stateway has stopped");
     Ok(Exit::Ok)
