@@ -404,7 +404,7 @@ mod tests {
             is_derived: false,
         };
         store.mirror().note(&key, head, true, (Instant::now(), now));
-        assert_eq!(store.mirror().due(now, 1), [key.clone()]);
+        assert_eq!(store.mirror().due(now, 1), std::slice::from_ref(&key));
         let (attended, attended_key) = (Arc::clone(&store), key.clone());
         let panicked = tokio::spawn(async move {
             let _attending = Attending {
