@@ -6,7 +6,6 @@
 mod kept;
 pub mod oversize;
 mod turn;
-mod undeliverable;
 
 use std::sync::Arc;
 
@@ -18,7 +17,6 @@ use crate::Plans;
 use crate::message::{ChildRequest, ObjectAnswer, ObjectRequest, Refusal, VERSION, Work};
 use kept::ObjectRecord;
 use turn::Execution;
-pub use undeliverable::too_large;
 
 /// The state and what the object remembers.
 pub const STATE: &str = "x";

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use stateway_hosted::definition_object::{self, CURRENT};
 use stateway_hosted::message::{ObjectAnswer, ObjectRequest, Refusal};
-use stateway_hosted::object::{self, Message};
+use stateway_hosted::object::{self, Message, oversize};
 use stateway_hosted::provider::ObjectKind;
 use stateway_provider_api::{Error, ErrorKind, Result, Verb};
 use tokio::sync::Semaphore;
@@ -209,7 +209,8 @@ async fn deliver_one(store: &Store, ask: Ask<'_>, id: &str, request: ObjectReque
             return Ok(());
         };
         let why = refusal.message;
-        let Some(Message::Execution(parent, failure)) = object::too_large(&id, &request, &why)
+        let Some(Message::Execution(parent, failure)) =
+            oversize::instead_of_request(&request, &why)
         else {
             tracing::error!(execution = %id, "a message is too large and is not delivered: {why}");
             return Ok(());
@@ -222,7 +223,7 @@ async fn deliver_one(store: &Store, ask: Ask<'_>, id: &str, request: ObjectReque
 /// The refusal of a request that is too large to be stored.
 fn too_large(answer: &[u8]) -> Option<Refusal> {
     match serde_json::from_slice(answer) {
-        Ok(ObjectAnswer::Refused(refusal)) if refusal.reason == "EXECUTION_TOO_LARGE" => {
+        Ok(ObjectAnswer::Refused(refusal)) if refusal.reason == oversize::TOO_LARGE => {
             Some(refusal)
         }
         _ => None,
