@@ -307,7 +307,7 @@ fn a_large_value_is_copied_when_there_is_room_for_it() {
     assert_eq!(flow.runs, 2);
     let before = flow.before.clone();
     // It needs more than what is left beside a copied value.
-    let large = signal("s1", &"x".repeat(500_000));
+    let large = signal("s1", &"x".repeat(400_000));
     let mut tasks = 0;
     loop {
         let (accepted, answer) = answers(&flow.task(&[&large])).remove(0);
