@@ -1,7 +1,5 @@
 //! `stateway verify`: compares the stored data of executions with their logs.
 
-mod exported;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -31,14 +29,12 @@ Examples:
   stateway verify --all
   stateway verify --all --provider builtin -o json
   stateway verify --store backups/stateway-monday.db
-  stateway verify --file order-17.jsonl
 
-An exported history (--file) can be of any engine: the command checks the chain of hashes of every branch, and \
-that the log follows from its definition. The command changes nothing. Exits 8 if it found a problem; docs/recovery.md lists the possible \
+The command changes nothing. Exits 8 if it found a problem; docs/recovery.md lists the possible \
 findings, and `stateway recover` repairs them.")]
 pub struct Verify {
     /// provider/id, or the full name
-    #[arg(required_unless_present_any = ["all", "store", "file"], conflicts_with_all = ["all", "store", "file"])]
+    #[arg(required_unless_present_any = ["all", "store"], conflicts_with_all = ["all", "store"])]
     name: Option<String>,
     /// Verify every execution
     #[arg(long)]
@@ -49,9 +45,6 @@ pub struct Verify {
     /// Verify every execution in this file, for example a backup; needs no gateway
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     store: Option<PathBuf>,
-    /// Verify a file of `stateway history export`; needs no gateway
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "store"])]
-    file: Option<PathBuf>,
 }
 
 /// What `--all -o json` prints.
@@ -68,9 +61,6 @@ struct Checked {
 
 impl Verify {
     pub(super) async fn run(self, context: &Context) -> Outcome {
-        if let Some(path) = &self.file {
-            return exported::verify(context, path);
-        }
         match (&self.name, &self.store) {
             (Some(name), _) => one(context, name).await,
             (None, Some(path)) => in_file(context, path),
