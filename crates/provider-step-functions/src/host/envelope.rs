@@ -123,7 +123,7 @@ impl Envelope {
         fires.is_some_and(|armed| self.alarm == Some(armed.as_millisecond()))
     }
 
-    /// The same for a definition: its alarm is the one that it has armed. Another request than the alarm starts
+    /// The turn of a definition: its alarm is the one that it has armed. Another request than the alarm starts
     /// nothing that is due, so an alarm of the past stays until it has fired.
     pub(crate) fn of_definition(mut self) -> Self {
         let stored = self.w.get(CURRENT);
@@ -309,23 +309,23 @@ mod tests {
             source_name: "nightly.yaml".into(),
             never_scheduled: false,
         };
-        let place = |time: &str| Place {
-            now: at(time),
+        let place = |fires| Place {
+            fires,
             ..place(&none)
         };
         let ten = at("2026-01-01T10:00:00Z");
         let half = "2026-01-01T09:30:00Z";
         let turn = defined(&mut values, &request("r1", half, apply));
-        let applied = Envelope::after(None, &turn, place(half)).of_definition();
+        let applied = Envelope::after(None, &turn, place(None)).of_definition();
         assert_eq!(applied.alarm, Some(ten.as_millisecond()));
         // No gateway ran at ten. The first request after that is not the alarm.
         let late = "2026-01-01T12:10:00Z";
         let home = request("r2", late, DefinitionWork::SetHome { home: true });
         let turn = defined(&mut values, &home);
-        let homed = Envelope::after(Some(&applied), &turn, place(late)).of_definition();
+        let homed = Envelope::after(Some(&applied), &turn, place(None)).of_definition();
         assert_eq!(homed.alarm, Some(ten.as_millisecond()));
         let turn = defined(&mut values, &alarm(ten, at(late)));
-        let fired = Envelope::after(Some(&homed), &turn, place(late)).of_definition();
+        let fired = Envelope::after(Some(&homed), &turn, place(Some(ten))).of_definition();
         assert_eq!(
             fired.alarm,
             Some(at("2026-01-01T13:00:00Z").as_millisecond())
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(started, ["nightly~20260101T120000Z"]);
         let delete = request("r3", late, DefinitionWork::Delete);
         let turn = defined(&mut values, &delete);
-        let deleted = Envelope::after(Some(&fired), &turn, place(late)).of_definition();
+        let deleted = Envelope::after(Some(&fired), &turn, place(None)).of_definition();
         assert_eq!(deleted.alarm, None);
     }
 
