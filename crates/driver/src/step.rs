@@ -51,7 +51,7 @@ pub struct TimerOrder {
 /// A child whose parent step does not wait for it any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedChild {
-    /// The step and the attempt that the child did.
+    /// The step of the parent and the attempt that started the child.
     pub key: TaskKey,
     /// The id of the child.
     pub id: Arc<str>,

@@ -223,7 +223,8 @@ impl Worked<'_> {
         if let Input::Alarm(_, at) = input {
             // Without another one no timer of the execution would ever fire again.
             tracing::warn!(object, "an alarm is tried again: {why}");
-            self.alarm = at.checked_add(ALARM_AGAIN).ok();
+            let again = at.checked_add(ALARM_AGAIN).ok();
+            self.alarm = [self.alarm, again].into_iter().flatten().min();
             return true;
         }
         let request: Option<ObjectRequest> = serde_json::from_slice(request).ok();

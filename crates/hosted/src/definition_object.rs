@@ -20,7 +20,7 @@ use stateway_machine::Failure;
 use stateway_model::{ErrorCategory, ErrorKind, Usage};
 
 use crate::message::{ChildRequest, ObjectRequest, Refusal, StartWork, VERSION, Work};
-use crate::object::{Message, Missing, Read, Turn, Write};
+use crate::object::{ALARM_AGAIN, Message, Missing, Read, Turn, Write};
 use crate::portability;
 pub(crate) use trigger::SCHEDULE;
 pub use trigger::{DisabledMark, StoredTrigger};
@@ -141,7 +141,17 @@ impl StoredDefinition {
 /// The key of a value that is needed first.
 pub fn handle(name: &str, request: &[u8], read: &mut Read<'_>) -> Result<Turn, Missing> {
     let stored = read(CURRENT)?;
-    let turn = decode(request).and_then(|request| {
+    let decoded = decode(request);
+    // An alarm fires once, so an alarm that is refused asks for another one, like that of an execution.
+    let again = match &decoded {
+        Ok(DefinitionRequest {
+            work: DefinitionWork::Alarm { .. },
+            at,
+            ..
+        }) => at.checked_add(ALARM_AGAIN).ok(),
+        _ => None,
+    };
+    let turn = decoded.and_then(|request| {
         let kept = match stored {
             None => StoredDefinition {
                 v: VERSION,
@@ -156,6 +166,7 @@ pub fn handle(name: &str, request: &[u8], read: &mut Read<'_>) -> Result<Turn, M
     });
     Ok(turn.unwrap_or_else(|refusal| Turn {
         answer: json(&DefinitionAnswer::Refused(refusal)),
+        alarm: again,
         ..Turn::default()
     }))
 }
@@ -454,6 +465,20 @@ mod tests {
         applied(format!(
             "name: a\ntrigger: {{schedule: '0 * * * *'}}\nsteps: [{{name: {step}}}]"
         ))
+    }
+
+    #[test]
+    fn an_alarm_that_is_refused_asks_for_another_one() {
+        let mut stored = Values::new();
+        // As a newer version might write it.
+        stored.insert(CURRENT.to_owned(), b"{\"v\":99}".to_vec());
+        let (due, now) = (at("2026-01-01T10:00:00Z"), at("2026-01-01T10:00:01Z"));
+        let fired = turn(&mut stored, &alarm(due, now));
+        assert_eq!(fired.alarm, Some(at("2026-01-01T10:01:01Z")));
+        assert!(fired.writes.is_empty());
+        // Somebody waits for the answer of any other request.
+        let asked = turn(&mut stored, &request("r1", now, switch(true)));
+        assert_eq!(asked.alarm, None);
     }
 
     fn switch(enabled: bool) -> DefinitionWork {

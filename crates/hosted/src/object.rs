@@ -43,7 +43,7 @@ pub const MAX_CLAIM_BYTES: usize = 8 * 1024 * 1024;
 pub const MAX_REQUEST_BYTES: usize = MAX_COMMAND_BYTES + 1024 * 1024;
 
 /// An alarm that is refused comes again after this long.
-const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
+pub(crate) const ALARM_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// The key of the events of one command, by the branch and the sequence of the first one. Keys sort like
 /// their events: the first branch, then the others by number.

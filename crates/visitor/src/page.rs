@@ -12,7 +12,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Reads an answer as it came.
+    /// Parses a raw HTTP response.
     pub(crate) fn parse(answer: &[u8]) -> Self {
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
         let (head, body) = answer.split_at(end.expect("a head"));

@@ -8,13 +8,13 @@ use stateway_provider_api::{Error, ErrorKind, Verb};
 use crate::time::{duration, read_duration};
 use crate::v1;
 
-/// The most bytes of the message of an error that is read.
+/// Maximum length of a received error message, in bytes; the rest is cut off.
 const MAX_MESSAGE_BYTES: usize = 8 * 1024;
-/// The most bytes of each other text of such an error.
+/// Maximum length of each other text of a received error, in bytes; the rest is cut off.
 const MAX_TEXT_BYTES: usize = 2 * 1024;
-/// The most entries of its metadata.
+/// Maximum number of metadata entries of a received error; further entries are dropped.
 const MAX_METADATA: usize = 32;
-/// The most bytes of a key of its metadata.
+/// Maximum length of a metadata key of a received error, in bytes; the rest is cut off.
 const MAX_KEY_BYTES: usize = 64;
 
 /// The longest pause that a provider can ask for. Clients follow it, so a wrong one would stop them.
@@ -54,7 +54,7 @@ pub fn read_detail(detail: v1::ErrorDetail, verb: Verb, of_code: ErrorKind) -> E
     let mut error = Error::new(kind, verb, cut(&detail.message, MAX_MESSAGE_BYTES))
         .with_hint(cut(&detail.hint, MAX_TEXT_BYTES))
         .with_native_code(cut(&detail.native_code, MAX_TEXT_BYTES));
-    // A reason is a word for programs; anything else would break the rules of ErrorInfo.
+    // `ErrorInfo` allows only reasons in UPPER_SNAKE_CASE; any other reason is dropped.
     if is_reason(&detail.reason) {
         error = error.with_reason(detail.reason);
     }

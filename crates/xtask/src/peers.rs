@@ -36,9 +36,9 @@ pub(crate) const PYTHON_SDK: Environment = Environment {
 pub(crate) const STEP_FUNCTIONS: Environment = Environment {
     home: "step-functions",
     requirements: "tests/peers/step-functions/requirements.txt",
-    least: Some((3, 12)),
+    least: Some((3, 13)),
     pins_are_all: true,
-    hint: "Python 3.12 or newer with venv and pip is needed for the live tests of the Step Functions provider: put \
+    hint: "Python 3.13 or newer with venv and pip is needed for the live tests of the Step Functions provider: put \
            it on the PATH, or name it in STATEWAY_PYTHON; `cargo xtask test --hermetic` leaves them out",
 };
 

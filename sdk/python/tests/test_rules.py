@@ -233,6 +233,22 @@ async def test_whatever_a_handler_does_the_task_is_answered() -> None:
     assert completed.output.data == b"null" and not completed.HasField("usage")
 
 
+async def test_a_handler_that_reports_something_wrong_fails_its_task_with_the_mistake() -> None:
+    def with_wrong_pause(task: Task) -> None:
+        raise stateway.TaskError("later", Category.EXTERNAL, retry_after=30)  # type: ignore[arg-type]
+
+    failed = (await answer(with_wrong_pause, made_task())).failed
+    assert failed.task_token and failed.effects_unknown
+    assert "the result of the handler cannot be sent" in failed.message
+
+    def with_an_exception(task: Task) -> None:
+        raise stateway.TaskError(ValueError("no such order"), Category.EXTERNAL)  # type: ignore[arg-type]
+
+    failed = (await answer(with_an_exception, made_task())).failed
+    assert (failed.message, failed.category) == ("no such order", executions_pb2.ERROR_CATEGORY_EXTERNAL)
+
+
+
 def test_pauses_double_up_to_the_longest_and_then_end() -> None:
     back_off = _back_off.BackOff(first=0.1, longest=0.3, most=3)
     assert [back_off.pause(retry, None, 0.0) for retry in range(1, 5)] == [0.1, 0.2, 0.3, None]

@@ -57,7 +57,8 @@ impl Load {
         let until = began + time;
         let mut starts = tokio::task::JoinSet::new();
         while Instant::now() < until {
-            self.free.acquire().await?.forget();
+            let free = tokio::time::timeout(PATIENCE, self.free.acquire()).await;
+            free.map_err(|_| "executions have not ended")??.forget();
             starts.spawn(start(self.begin()));
             while let Some(started) = starts.try_join_next() {
                 started??;

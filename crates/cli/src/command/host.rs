@@ -108,7 +108,7 @@ fn chosen<'c>(
         None => match (hosted.next(), hosted.next()) {
             (Some(_), Some(_)) => {
                 let message = "the configuration has several providers of kind `restate-host` or `temporal-host`";
-                return Err(Failure::usage(message).hint("Choose one with --provider."));
+                return Err(Failure::usage(message).hint("Choose a provider with --provider."));
             }
             (only, _) => only,
         },

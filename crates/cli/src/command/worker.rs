@@ -66,7 +66,7 @@ pub struct Worker {
     /// Maximum number of further tasks that the worker fetches in advance
     #[arg(long, value_name = "TASKS", default_value_t = 0)]
     prefetch: u32,
-    /// Only tasks of this tenant
+    /// Take only tasks of this tenant (default: all tenants)
     #[arg(long, default_value = "")]
     tenant: String,
     /// Provider to work for (default: the gateway's built-in engine)

@@ -202,8 +202,8 @@ impl Kind {
         }
     }
 
-    /// Makes a provider of this kind. A provider in another process brings its table itself: then `table`
-    /// has only the rows of the operator, if any.
+    /// Makes a provider of this kind. A `remote` provider reports its own state table: then `table`
+    /// has only the configured rows that overlay the reported table, if any.
     pub(crate) fn make(
         self,
         id: &ProviderId,

@@ -169,7 +169,7 @@ impl Model {
         let explained = std::mem::take(&mut self.help);
         match key.code {
             KeyCode::Char('?') => self.help = !explained,
-            // The first key closes the explanation of the keys.
+            // While the help is open, `q` and Esc only close the help.
             KeyCode::Char('q') | KeyCode::Esc if explained => {}
             KeyCode::Char('q') | KeyCode::Esc if self.opened.is_none() => return Effect::Quit,
             KeyCode::Char('q') | KeyCode::Esc => self.opened = None,

@@ -38,7 +38,7 @@ pub struct Health {
     pub breaker: &'static str,
     /// The engine's version, where known.
     pub engine_version: Option<Text>,
-    /// One line for an operator.
+    /// A remark of the provider about its health, in one line.
     pub detail: Option<Text>,
     /// The time of the last check.
     pub check_time: Option<Timestamp>,

@@ -87,7 +87,9 @@ fn every_call_to_a_gateway_that_stands_by_is_answered_by_the_active_one() {
     second.run(&["start", "main/release", "--id", "r"]).unwrap();
     let approvals = second.run(&["approvals", "list"]).unwrap();
     assert!(
-        approvals.to_string().contains("main/r/sign~1"),
+        approvals
+            .to_string()
+            .contains("main/executions/r/approvals/sign~1"),
         "{approvals}"
     );
     let grant = [

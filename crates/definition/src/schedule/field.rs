@@ -122,7 +122,7 @@ fn part_bits(part: &str, unit: &Unit) -> Result<u64, String> {
         Some(Ok(step)) if (1..=most).contains(&step) => step,
         Some(_) => return Err(format!("the step of `{part}` is not from 1 to {most}")),
     };
-    // Every second day of the week counts from Sunday once, and not from both of its numbers.
+    // Sunday is both 0 and 7; `*` covers 0 to 6, so that it has Sunday once.
     let last = if numbers == "*" && unit.last == WEEKDAY.last {
         6
     } else {

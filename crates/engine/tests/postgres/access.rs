@@ -100,7 +100,8 @@ async fn a_certificate_that_is_not_trusted_ends_the_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_tls_ends_the_start_if_tls_is_required() {
-    let url = format!("{}?sslmode=require", server().url());
+    let server = server();
+    let url = format!("{}?sslmode=require", server.url());
     let refused = opened(&url, "plain").unwrap_err();
     assert_eq!(refused.reason, "STORE_NOT_OPENED", "{refused:?}");
     assert!(refused.message.contains("TLS"), "{refused:?}");

@@ -199,22 +199,25 @@ impl Forward {
         let (scheme, authority) = parts(address)?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let is_encrypted = scheme == Scheme::HTTPS;
+        // Nothing is sent to an address that must not be called.
+        if !is_encrypted && (self.is_authenticated || !is_loopback(&host)) {
+            let why =
+                "without TLS, calls are forwarded only on loopback and without authentication";
+            return Err(why.to_owned());
+        }
+        let tls = match &self.tls {
+            None if is_encrypted => return Err("`server.peers` is not configured".to_owned()),
+            tls => tls.as_ref().filter(|_| is_encrypted),
+        };
         let port = authority.port_u16();
         let port = port.unwrap_or(if is_encrypted { 443 } else { 80 });
         let stream = TcpStream::connect((host.as_str(), port)).await;
         let stream = stream.map_err(|error| error.to_string())?;
         // A connection that is gone fails with its first write.
         let _ = stream.set_nodelay(true);
-        let (sender, connection) = match (&self.tls, is_encrypted) {
-            (Some(tls), true) => begun(tls.connect(&host, stream).await?).await?,
-            (_, false) if is_loopback(&host) && !self.is_authenticated => begun(stream).await?,
-            (None, true) => return Err("`server.peers` is not configured".to_owned()),
-            (_, false) => {
-                return Err(
-                    "without TLS, calls are forwarded only on loopback and without authentication"
-                        .to_owned(),
-                );
-            }
+        let (sender, connection) = match tls {
+            Some(tls) => begun(tls.connect(&host, stream).await?).await?,
+            None => begun(stream).await?,
         };
         let link = Link {
             address: address.clone(),
@@ -628,7 +631,6 @@ mod tests {
             .headers_mut()
             .insert(FORWARDED, HeaderValue::from_static("no"));
         assert!(!forward(false).takes(&again));
-        forward(false).leave(Position::Here);
         let own = forward(false);
         own.leave(Position::Here);
         assert!(!own.takes(&call(get)));

@@ -23,7 +23,7 @@ pub struct PeerTlsError {
     why: String,
 }
 
-fn wrong(key: &'static str, file: &Path, why: impl ToString) -> PeerTlsError {
+fn wrong(key: &'static str, file: &Path, why: &dyn std::fmt::Display) -> PeerTlsError {
     PeerTlsError {
         key,
         file: file.to_owned(),
@@ -63,7 +63,7 @@ fn client(settings: &PeerSettings) -> Result<ClientConfig, PeerTlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca_file", &settings.ca_file)? {
         let added = roots.add(certificate);
-        added.map_err(|error| wrong("ca_file", &settings.ca_file, error))?;
+        added.map_err(|error| wrong("ca_file", &settings.ca_file, &error))?;
     }
     let chain = certificates("cert", &settings.cert)?;
     // The error never quotes the file.
@@ -71,17 +71,17 @@ fn client(settings: &PeerSettings) -> Result<ClientConfig, PeerTlsError> {
         wrong(
             "key",
             &settings.key,
-            "it has no readable private key in PEM",
+            &"it has no readable private key in PEM",
         )
     })?;
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(ring)
         .with_safe_default_protocol_versions()
-        .map_err(|error| wrong("cert", &settings.cert, error))?;
+        .map_err(|error| wrong("cert", &settings.cert, &error))?;
     let mut client = builder
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
-        .map_err(|error| wrong("key", &settings.key, error))?;
+        .map_err(|error| wrong("key", &settings.key, &error))?;
     client.alpn_protocols = vec![b"h2".to_vec()];
     Ok(client)
 }
@@ -90,11 +90,11 @@ fn certificates(
     key: &'static str,
     file: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, PeerTlsError> {
-    let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(key, file, error))?;
+    let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(key, file, &error))?;
     let found: Result<Vec<_>, _> = found.collect();
-    let found = found.map_err(|error| wrong(key, file, error))?;
+    let found = found.map_err(|error| wrong(key, file, &error))?;
     if found.is_empty() {
-        return Err(wrong(key, file, "it has no certificate in PEM"));
+        return Err(wrong(key, file, &"it has no certificate in PEM"));
     }
     Ok(found)
 }

@@ -314,7 +314,8 @@ fn outcome(failure: Option<&Error>, fair: bool) -> Outcome {
     if error.kind == ErrorKind::Timeout && !fair {
         return Outcome::CutOff;
     }
-    if error.kind.is_outage() {
+    // A gateway that stands by answers that it is not available: its engine works.
+    if error.kind.is_outage() && error.answered != Some(true) {
         return match &error.component {
             Some(component) => Outcome::ComponentOutage(component.clone()),
             None => Outcome::Outage,

@@ -25,7 +25,7 @@ pub struct StoredTrigger {
     pub disabled: Option<DisabledMark>,
     /// Only times of the schedule after these milliseconds start executions.
     pub since: i64,
-    /// The milliseconds for which an alarm is armed.
+    /// When the armed alarm fires, in Unix milliseconds; `None` if no alarm is armed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub armed: Option<i64>,
     /// The schedule starts nothing, because the gateway cannot run the definition.

@@ -41,6 +41,8 @@ const SCAN: Duration = Duration::from_millis(500);
 /// The pause after a read is at least this many times as long as the read: the views of many finished executions
 /// take an engine long to search.
 const SHARE_OF_SCANS: u32 = 10;
+/// The longest pause between two reads of the stored views.
+const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(10);
 /// How long after a renewal that failed the next one follows.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
 /// The first and the longest pause before a call that failed is made again.

@@ -109,7 +109,7 @@ fn count(pins: &str) -> usize {
 /// A Python of at least this version: the one that was named, one on the PATH, one of pyenv's.
 fn new_python(least: (u32, u32)) -> Result<PathBuf, String> {
     let named = std::env::var_os("STATEWAY_PYTHON").map(PathBuf::from);
-    let usual = ["python3.13", "python3.12", "python3.14", "python3"].map(PathBuf::from);
+    let usual = ["python3.13", "python3.14", "python3.12", "python3"].map(PathBuf::from);
     let pyenv = std::env::var_os("PYENV_ROOT")
         .map(PathBuf::from)
         .or_else(|| {

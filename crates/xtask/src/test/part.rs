@@ -51,7 +51,7 @@ impl Part {
                  needs the Debian package postgresql-15, and npm)",
             ),
             Self::StepFunctions => Some(
-                "provider-step-functions/tests/live.rs (an emulator, needs Python 3.12 and PyPI)",
+                "provider-step-functions/tests/live.rs (an emulator, needs Python 3.13 and PyPI)",
             ),
             Self::Browser => Some(
                 "tests/browser (the dashboard in a browser, needs Chromium and its driver; sign-in at \

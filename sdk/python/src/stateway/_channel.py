@@ -27,6 +27,8 @@ _OPTIONS: list[tuple[str, Any]] = [
     # Without pings a stream would wait for ever behind a connection that was dropped without a message.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    # Newer versions of gRPC wait this long for the answer to a ping, by default a minute.
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.use_local_subchannel_pool", 1),

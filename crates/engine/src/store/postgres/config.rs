@@ -220,7 +220,8 @@ impl PostgresConfig {
 }
 
 fn is_all_local(address: &tokio_postgres::Config) -> bool {
-    address.get_hosts().iter().all(is_local)
+    let addresses = address.get_hostaddrs().iter();
+    address.get_hosts().iter().all(is_local) && addresses.copied().all(|it| it.is_loopback())
 }
 
 fn is_local(host: &Host) -> bool {
@@ -259,6 +260,8 @@ mod tests {
         assert_eq!(mode(preferred), SslMode::Require);
         assert_eq!(mode("postgres://a@127.0.0.1/d"), SslMode::Disable);
         assert_eq!(mode("postgres://a@[::1]/d"), SslMode::Disable);
+        let elsewhere = "postgres://a@localhost/d?hostaddr=10.0.0.5";
+        assert_eq!(mode(elsewhere), SslMode::Require);
         let preferred = "postgres://a@127.0.0.1/d?connect_timeout=3&sslmode=prefer";
         assert_eq!(mode(preferred), SslMode::Prefer);
         let mut trusting = PostgresConfig::new("postgres://a@127.0.0.1/d").unwrap();

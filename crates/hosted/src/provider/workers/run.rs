@@ -10,7 +10,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::book::Order;
-use super::{HostPort, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, SHARE_OF_SCANS, Shared};
+use super::{
+    HostPort, LONGEST_SCAN_PAUSE, MOST_CLAIMS, PATIENCE, PAUSE, SCAN, SHARE_OF_SCANS, Shared,
+};
 use crate::message::{Claim, Done, HandOut, ObjectRequest, StoredView, VERSION, Work};
 use crate::object::VIEW;
 use crate::provider::{ObjectKind, ViewQuery, place, stored};
@@ -28,13 +30,17 @@ pub(super) async fn run<P: HostPort>(shared: Arc<Shared<P>>) {
 async fn look<P: HostPort>(shared: &Shared<P>) {
     loop {
         let began = Instant::now();
+        let mut pause = SCAN;
         if !shared.book().is_empty() {
-            if let Err(error) = scan(shared).await {
-                tracing::debug!("open tasks cannot be read: {error}");
+            match scan(shared).await {
+                Ok(()) => {
+                    pause = (began.elapsed() * SHARE_OF_SCANS).clamp(SCAN, LONGEST_SCAN_PAUSE);
+                }
+                Err(error) => tracing::debug!("open tasks cannot be read: {error}"),
             }
             shared.wake.notify_one();
         }
-        tokio::time::sleep(SCAN.max(began.elapsed() * SHARE_OF_SCANS)).await;
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use stateway_hosted::definition_object::CURRENT;
 use stateway_hosted::message::{ObjectAnswer, Refusal};
-use stateway_hosted::object::{Turn, Write};
+use stateway_hosted::object::{STATE, Turn, VIEW, Write};
 use stateway_hosted::provider::ObjectKind;
 use stateway_provider_api::{Error, ErrorKind, Result};
 
@@ -127,8 +128,16 @@ impl Store {
             w.append(&mut envelope.w);
             envelope.w = w;
         }
-        if key.0 == ObjectKind::Definition {
+        // A refused alarm writes nothing: the readers of the newest turn find the values of the turn before.
+        if let Some(before) = head.filter(|_| turn.writes.is_empty()) {
+            let mut kept = before.envelope.w.clone();
+            kept.retain(|key, _| [STATE, VIEW, CURRENT].contains(&key.as_str()));
+            envelope.w = kept;
+        } else if key.0 == ObjectKind::Definition {
             return envelope.of_definition();
+        }
+        if key.0 == ObjectKind::Definition {
+            return envelope;
         }
         match view(&envelope).filter(|seen| seen.view.state.is_terminal()) {
             Some(seen) => {

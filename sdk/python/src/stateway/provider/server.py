@@ -334,7 +334,7 @@ async def serve(
 
 def main(make: Factory, staging: Callable[[], Staging] | None = None) -> None:
     """The command line of a provider: `program ADDRESS [--staging] [--tls CERTIFICATE KEY GATEWAY_CA]`."""
-    parser = argparse.ArgumentParser(description=make.__doc__)
+    parser = argparse.ArgumentParser(description=make.__doc__, allow_abbrev=False)
     parser.add_argument("address", help="unix:/path/of/socket, or host:port")
     parser.add_argument("--tls", nargs=3, metavar=("CERTIFICATE", "KEY", "GATEWAY_CA"), help="PEM files")
     if staging is not None:

@@ -28,7 +28,7 @@ class TaskError(Exception):
         so that a rollback compensates the step.
         """
         super().__init__(message)
-        self.message = message
+        self.message = str(message)
         self.category = category
         self.code = code
         self.retry_after = retry_after

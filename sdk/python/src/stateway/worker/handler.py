@@ -53,6 +53,21 @@ def is_asynchronous(handler: Handler) -> bool:
 async def answer(handler: Handler | None, task: Task) -> pb.StreamTasksRequest:
     """Runs a handler to its end. Whatever the handler does, the result is one message."""
     try:
+        return await _outcome(handler, task)
+    except Exception as error:
+        # For example a `retry_after` that is not a `timedelta`. Without a result the task would never end.
+        _log.error("the result of step %s cannot be sent (%s)", task.step, task.execution, exc_info=error)
+        failed = pb.TaskFailed(
+            task_token=task.token,
+            category="ERROR_CATEGORY_AGENT_ERROR",
+            message=_bounded(f"the result of the handler cannot be sent: {error!r}"),
+            effects_unknown=True,
+        )
+        return pb.StreamTasksRequest(failed=failed)
+
+
+async def _outcome(handler: Handler | None, task: Task) -> pb.StreamTasksRequest:
+    try:
         if handler is None:
             raise TaskError(f"this worker has no handler for role `{task.role}` and action `{task.action}`")
         result = handler(task) if is_asynchronous(handler) else _in_thread(handler, task)

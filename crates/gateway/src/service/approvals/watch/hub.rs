@@ -27,7 +27,7 @@ pub(crate) struct ApprovalHub {
     tasks: TaskTracker,
 }
 
-/// A place at a topic. The topic lives at least as long.
+/// Counts as one reader of a topic until it is dropped.
 pub(super) struct Membership {
     pub(super) topic: Arc<Topic>,
 }
@@ -138,7 +138,7 @@ impl ApprovalHub {
         });
     }
 
-    /// Forgets a topic that had no reader for a while. True if it is forgotten.
+    /// Forgets a topic that had no reader for a while. Returns whether the topic was removed.
     pub(super) fn forget_if_idle(&self, topic: &Topic) -> bool {
         let mut topics = self.topics();
         let idle = topic.is_idle_for(self.settings.linger);
