@@ -47,7 +47,8 @@ fn page_of_the_trajectories_is_current() {
     let mut files: Vec<_> = files.collect();
     let names = SCENARIOS.iter().map(|it| format!("{}.txt", it.name));
     let mut names: Vec<_> = names.collect();
-    (files.sort(), names.sort());
+    files.sort();
+    names.sort();
     assert_eq!(files, names);
     let is_scenario = |it: &Difference| SCENARIOS.iter().any(|other| other.name == it.scenario);
     assert!(DIFFERENCES.iter().all(is_scenario));
