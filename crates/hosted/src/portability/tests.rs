@@ -1,3 +1,5 @@
+//! Every sentence of the report, with a definition that causes it.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The tables, and how an older database becomes a present one.
 //!
 //! A newer gateway migrates the tables while older ones serve. Each step says which versions may still write
-//! afterwards: an older gateway goes on with newer tables unless it would damage them.
+//! afterwards: an older gateway continues to use newer tables unless it would damage them.
 
 use std::time::Duration;
 
