@@ -1,5 +1,5 @@
-//! How large the outputs of steps are by their schemas, as JSON. Lower bounds: nothing is said about a schema that
-//! does not bound its values.
+//! How large the outputs of steps are by their schemas, as JSON. The sizes are lower bounds: a schema that
+//! does not bound its values adds nothing to them.
 
 use serde_json::Value;
 
